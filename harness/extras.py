@@ -33,6 +33,7 @@ EXTRAS = {
     "minari": Extra(("h5py",), 17),
     "openai": Extra(("openai",), 33),
     "vlm": Extra(("transformers", "torchvision", "diffusers", "open_clip", "timm"), 276),
+    "tiny": Extra(("transformers", "accelerate", "gguf"), 110),
     "ray": Extra(("ray",), 244),
     "tensorboard": Extra(("tensorboard",), 56),
     "mlflow": Extra(("mlflow", "alembic", "sqlalchemy"), 131),

