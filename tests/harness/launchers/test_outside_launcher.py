@@ -16,6 +16,7 @@ from guidebench.harness.plan import matrix
 FAR = """
     import subprocess, time
     from dataclasses import dataclass, replace
+    from guidebench.harness import fork_server
     from guidebench.harness.errors import UserError
     from guidebench.harness.launchers import base, job_files
     from guidebench.harness.parts import LauncherPart
@@ -46,8 +47,9 @@ FAR = """
                 path = job_files.put(self.study, job)
                 hearing = job_files.Hearing(path, new=True)
                 quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-                process = subprocess.Popen(
-                    base.command(str(path)), env=base.environment(self.slot), start_new_session=True, cwd="/", **quiet
+                *_, module, words = base.command(str(path))
+                process = fork_server.start(
+                    module, words, env=base.environment(self.slot), start_new_session=True, **quiet
                 )
                 self.jobs[job.name] = job, hearing, process
 

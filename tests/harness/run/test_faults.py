@@ -286,8 +286,8 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 @pytest.mark.parametrize(
     ("fault", "size", "settings"),
     [
-        # The replay takes 3,000 × 83 bytes, which fit; half-filled pages, logs and last observations do not.
-        ("stored transitions", "252k", ("checkpoint_every=100000", *TINY[2:])),
+        # The replay takes 1,000 × 83 bytes, which fit; half-filled pages, logs and last observations do not.
+        ("stored transitions", "88k", ("checkpoint_every=100000", *TINY[2:])),
         # Parameters, target and Adam's moments take 500 KiB, twice.
         ("checkpoint", "1m", ("checkpoint_every=500", "learner.channels=4", "learner.hidden=[256]", *TINY[5:])),
     ],
@@ -295,7 +295,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 def test_on_a_full_disk_a_run_stops_with_advice_and_finishes_once_there_is_room(
     train, bench, small_disk, fault: str, size: str, settings: tuple[str, ...]
 ) -> None:
-    run = ("method=uer", "training.steps=3000", "evaluation.every=1000", "evaluation.episodes=2")
+    run = ("method=uer", "training.steps=1000", "evaluation.every=500", "evaluation.episodes=1")
     run += ("learner.train_every=50", "seeds=1")
     study = small_disk(size) / "study"
     code, out, err = bench(*run, *settings, f"output={study}")
