@@ -28,6 +28,10 @@ WORDS = "words"
 """Name of the tensor that holds S3D's word list, uint8: UTF-8, one word a line."""
 MOST_WORDS = 10**6
 """Words of a list at most; the published one has 66,249."""
+ADVICE, REFERENCE = "In PyTorch 2.6", "Check the documentation of torch.load"
+"""Beginnings of what PyTorch says beside the reason for which a checkpoint holds more than tensors."""
+BEGINNINGS = ("Weights only load failed. ", "WeightsUnpickler error: ")
+"""What PyTorch writes before that reason."""
 METADATA = "__metadata__"
 """Name that safetensors reserves."""
 
@@ -105,10 +109,10 @@ def _load_checkpoint(source: Path) -> Any:
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{source} holds more than tensors and plain values, and opening that could run code of its author's, so "
-            f"it is not opened ({_first_line(error)}); ask for a checkpoint of weights alone"
+            f"it is not opened ({_reason(error)}); ask for a checkpoint of weights alone"
         ) from None
     except (RuntimeError, EOFError, ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise UserError(f"{source} is no checkpoint that torch.save wrote ({_first_line(error)})") from None
+        raise UserError(f"{source} is no checkpoint that torch.save wrote ({_reason(error)})") from None
 
 
 def _declared_bytes(tensor: Any) -> int:
@@ -165,7 +169,7 @@ def word_list(file: Path) -> list[str]:
         else:
             words = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (UserError, ValueError, OSError, EOFError) as error:
-        raise UserError(f"{file} is no list of words ({_first_line(error)}); a pickled list is not opened") from None
+        raise UserError(f"{file} is no list of words ({_reason(error)}); a pickled list is not opened") from None
     if len(words) > MOST_WORDS or not all(words) or any("\n" in word for word in words):
         raise UserError(f"{file} is no list of words: expected at most {MOST_WORDS:,}, none empty or with a line break")
     return words
@@ -225,5 +229,12 @@ def _is_s3d(tensors: Mapping[str, Any]) -> bool:
     return {"conv1.conv1.weight", "mixed_5c.conv_b0.conv1.weight", "text_module.word_embd.weight"} <= set(tensors)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a file. PyTorch's errors about objects in a checkpoint end with the reason, after
+    advice to load it all the same, which is left out."""
+    lines = [line.strip() for line in str(error).partition(REFERENCE)[0].splitlines()]
+    lines = [line for line in lines if line and not line.startswith(ADVICE)] or [type(error).__name__]
+    reason = lines[-1] if isinstance(error, pickle.UnpicklingError) else lines[0]
+    for beginning in BEGINNINGS:
+        reason = reason.removeprefix(beginning)
+    return one_line(reason.split(". ")[0][:200].rstrip("."))

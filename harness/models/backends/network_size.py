@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from math import prod
@@ -27,6 +27,8 @@ MANY = 2_000
 """Arrays that any network may have beyond `PLAIN` times those of its weights: one of more is not built to its end."""
 PACKED_BITS = 4
 """Bits of a number of a network whose configuration says that its weights are quantized."""
+LOADED_BITS = 16
+"""Fewest bits of a number of any other network, whatever its weights have: no loader makes fewer."""
 AUTO = ""
 """Loader of a transformers model whose class follows from its configuration (`loading.architecture_of`)."""
 
@@ -42,9 +44,9 @@ def check(folder: Path, loader: str, headers: Sequence[Header], weight_bytes: in
     if not isinstance(content, dict):
         raise UserError(f"{file} is no JSON object; restore it")
     arrays = sum(len(header.shapes) for header in headers)
-    bits = PACKED_BITS if "quantization_config" in content else _usual_bits(headers)
     most = max(PLAIN * weight_bytes, FEW)
     try:
+        bits = PACKED_BITS if _is_quantized(content) else max(LOADED_BITS, _usual_bits(headers))
         with _at_most(PLAIN * arrays + MANY, file, arrays):
             network = _built(folder, loader)
     except (UserError, MemoryError):
@@ -65,6 +67,17 @@ def check(folder: Path, loader: str, headers: Sequence[Header], weight_bytes: in
             f"the weights beside it have {weight_bytes:,}; at most {PLAIN} times the weights are loaded: restore the "
             f"configuration that belongs to them"
         )
+
+
+def _is_quantized(content: Mapping[str, Any]) -> bool:
+    """Return whether a configuration says that weights are quantized, by a method that the library knows: it loads the
+    network of another one as if it were not quantized."""
+    quantization = content.get("quantization_config")
+    if not quantization:
+        return False
+    from transformers.quantizers.auto import AutoHfQuantizer
+
+    return bool(AutoHfQuantizer.supports_quant_method(quantization))
 
 
 def _usual_bits(headers: Sequence[Header]) -> int:

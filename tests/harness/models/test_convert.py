@@ -47,7 +47,15 @@ class WritesOnLoad:
 
 def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
     source = save_checkpoint(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
-    with pytest.raises(UserError, match="could run code"):
+    blocked = (
+        r"could run code of its author's, so it is not opened \([^()]* GLOBAL posix.mkdir [^()]*\); ask for a check"
+    )
+    with pytest.raises(UserError, match=blocked):
+        convert(source, tmp_path / "out.safetensors")
+    source = save_checkpoint(tmp_path / "printing.pt", {"weights": torch.ones(1), "extra": print})
+    with pytest.raises(
+        UserError, match=r"it is not opened \(Unsupported global: GLOBAL print [^()]*\); ask for a check"
+    ):
         convert(source, tmp_path / "out.safetensors")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
 

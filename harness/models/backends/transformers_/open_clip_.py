@@ -5,6 +5,7 @@ The weights must be a file from `bench models convert`, which stores the archite
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.embedding import Vector
 from guidebench.harness.models.backends.transformers_.single_files import read
+from guidebench.harness.texts import one_line
 
 
 class OpenClipEmbedding:
@@ -27,10 +29,19 @@ class OpenClipEmbedding:
         except ImportError as error:
             raise extras.missing(f"{file} needs open_clip ({error})", "vlm") from None
         architecture, _, weights = read(file)
+        if architecture not in open_clip.list_models():  # which could name a repository or a folder
+            raise UserError(
+                f"{file} holds an architecture {one_line(repr(architecture[:80]))}, which open_clip does not list; "
+                f"convert the checkpoint again with the name of its architecture (--architecture)"
+            )
         try:
+            with torch.device("meta"):  # a name may stand for a network that is much larger than the weights
+                described = open_clip.create_model(architecture, load_weights=False, device="meta")
+            with warnings.catch_warnings(action="ignore"):  # nothing is copied
+                described.load_state_dict(weights)
             model = open_clip.create_model(architecture, load_weights=False).eval().requires_grad_(False)
             model.load_state_dict(weights)
-        except RuntimeError as error:
+        except (RuntimeError, OSError, ValueError) as error:
             raise UserError(f"{file} is no {architecture}: {' '.join(str(error).split())[:200]}") from None
         self._model = model.to(device, getattr(torch, dtype))
         self._words = open_clip.get_tokenizer(architecture)

@@ -173,8 +173,9 @@ class S3DEmbedding:
         self._tokens = {word: number for number, word in enumerate(words, start=1)}
         try:
             table, fc1, fc2 = (weights[f"text_module.{name}.weight"] for name in ("word_embd", "fc1", "fc2"))
-            model = S3D(len(table), table.shape[1], len(fc1), len(fc2)).eval().requires_grad_(False)
-            model.load_state_dict(weights)
+            with torch.device("meta"):  # the shapes of a few weights may describe a network that is much larger
+                model = S3D(len(table), table.shape[1], len(fc1), len(fc2)).eval().requires_grad_(False)
+            model.load_state_dict(weights, assign=True)
         except (KeyError, RuntimeError) as error:
             raise UserError(f"{file} is no S3D: {' '.join(str(error).split())[:200]}") from None
         if len(words) >= len(table):

@@ -20,6 +20,22 @@ def clips() -> list[Any]:
     return list(np.random.default_rng(0).integers(0, 256, (5, 4, 56, 56, 3), dtype=np.uint8))
 
 
+@pytest.fixture
+def allocated() -> Iterator[list[int]]:
+    """Counts of numbers of the parameters that modules make in memory, not on the meta device."""
+    from torch.nn.modules.module import register_module_parameter_registration_hook
+
+    counts: list[int] = []
+
+    def note(owner: Any, name: str, parameter: Any) -> None:
+        if parameter is not None and parameter.device.type != "meta":
+            counts.append(parameter.numel())
+
+    hook = register_module_parameter_registration_hook(note)
+    yield counts
+    hook.remove()
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """Let PyTorch use one thread, since parallel test processes share the cores."""

@@ -98,6 +98,21 @@ def test_a_configuration_of_a_much_larger_network_than_the_weights_is_refused_be
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 2**20  # kilobytes: 1 GiB
 
 
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [({"quant_method": "none"}, LARGER), ({"bits": 4}, r"cannot build \(ValueError: .*quant_method")],
+)
+def test_a_network_is_measured_as_quantized_only_by_a_method_that_its_library_knows(
+    tiny: Callable[..., Path], tmp_path: Path, method: dict[str, object], says: str
+) -> None:
+    directory = Path(shutil.copytree(tiny("llama"), tmp_path / "vast"))
+    config = json.loads((directory / "config.json").read_text())
+    config |= {"quantization_config": method, "vocab_size": 30_000_000 // config["hidden_size"]}
+    (directory / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=says):
+        load(Source(str(directory)))
+
+
 def test_a_model_without_safetensors_is_told_as_that_and_not_measured(
     tiny: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -175,3 +175,15 @@ def test_a_file_without_its_words_or_of_another_network_is_refused(tmp_path: Pat
     assert "does not say what it is" in refused(weights, {})
     many = torch.tensor(list(b"a\n" * 12 + b"a"), dtype=torch.uint8)
     assert "lists 13 words, and its table has room for 12" in refused(weights | {"words": many}, s3d)
+
+
+def test_weights_whose_shapes_describe_a_larger_network_are_refused_without_its_memory(
+    tmp_path: Path, allocated: list[int]
+) -> None:
+    texts = {"word_embd": torch.ones(2, 1), "fc1": torch.ones(5_000, 1), "fc2": torch.ones(5_000, 1)}
+    small = {f"text_module.{name}.weight": tensor for name, tensor in texts.items()}
+    words = torch.frombuffer(bytearray(b"robot"), dtype=torch.uint8)
+    save_file(small | {"words": words}, tmp_path / "s3d.safetensors", {"network": "s3d"})
+    with pytest.raises(UserError, match=r"is no S3D: .*size mismatch|is no S3D: .*Missing key"):
+        S3DEmbedding(str(tmp_path / "s3d.safetensors"), "float32", torch.device("cpu"))
+    assert max(allocated, default=0) <= 10_000
