@@ -27,7 +27,7 @@ class ChoiceCall(Call):
 
     The answer is float32 [candidates, 3]: the sum of log p over the candidate's tokens, log p of the end of the turn
     after it, both in nats, and the number of its tokens. Raises ValueError for no candidates, for more than
-    `MOST_CANDIDATES`, and for an empty or a doubled one.
+    `MOST_CANDIDATES`, and for one that is empty, doubled, or no text in Unicode.
     """
 
     messages: tuple[Message, ...]
@@ -51,9 +51,14 @@ class ChoiceCall(Call):
         if "" in self.candidates:
             number = self.candidates.index("") + 1
             raise ValueError(f"candidate {number} of {count} is empty; leave it out, or give it a text")
-        likeliest, times = Counter(self.candidates).most_common(1)[0]
+        for candidate in self.candidates:
+            if any("\ud800" <= letter <= "\udfff" for letter in candidate):
+                raise ValueError(
+                    f"the candidate {candidate[:80]!r} holds half of a surrogate pair, which no model reads"
+                )
+        doubled, times = Counter(self.candidates).most_common(1)[0]
         if times > 1:
-            raise ValueError(f"the candidate {likeliest[:80]!r} is there {times} times; give each candidate once")
+            raise ValueError(f"the candidate {doubled[:80]!r} is there {times} times; give each candidate once")
 
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
         return {

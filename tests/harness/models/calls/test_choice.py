@@ -19,6 +19,7 @@ ANSWER = np.array([[-1, -0.5, 1], [-3, 0, 2]], np.float32)
         ((), "1 to 512 candidates, and this one has 0"),
         (tuple(map(str, range(513))), "1 to 512 candidates, and this one has 513"),
         ((" left", ""), "candidate 2 of 2 is empty"),
+        ((" left", " a\ud800"), r"' a\\ud800' holds half"),
         ((" left", " right", " left"), "' left' is there 2 times"),
     ],
 )
