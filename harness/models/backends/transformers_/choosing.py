@@ -76,8 +76,8 @@ class Choosing:
         """Return the log-probabilities, float32 [candidates, 3]. Tokens in are those of the prompt and of all
         candidates; none are written."""
         output = await self._batcher.put("choice", self._score, call, filled=False)
-        values, tokens = output.value
-        return Reply(values, Usage(1, tokens, images=len(call.images()), seconds=output.seconds))
+        scores, tokens = output.value
+        return Reply(scores, Usage(1, tokens, images=len(call.images()), seconds=output.seconds))
 
     def choice(self, call: ChoiceCall) -> Choice:
         """Return the tokens of a call. Raise UserError for a candidate that has no tokens of its own, one that exceeds
@@ -130,8 +130,8 @@ class Choosing:
             more = torch.tensor([tokens], device=model.device)
             ids = torch.cat([inputs["input_ids"], more], 1)
             types = {name: torch.cat([inputs[name], 0 * more], 1) for name in TYPES if name in inputs}
-            whole = {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids), **types}
-            logits = model(**whole, **self._last(1 + len(tokens)), use_cache=False).logits[0, -1 - len(tokens) :]
+            full_inputs = {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids), **types}
+            logits = model(**full_inputs, **self._last(1 + len(tokens)), use_cache=False).logits[0, -1 - len(tokens) :]
             rows.append(self._read(logits.float(), tokens))
         return torch.stack(rows)
 
@@ -178,8 +178,8 @@ class Choosing:
         """Return log p of the tokens and of the turn's end after them, from the logits [1 + tokens, vocabulary] of each
         and of what follows."""
         chances = logits.log_softmax(-1)
-        said = chances[torch.arange(len(tokens)), torch.tensor(tokens)].sum()
-        return torch.stack([said, chances[-1, self._ends].logsumexp(-1)]).clamp(max=0)
+        log_p = chances[torch.arange(len(tokens)), torch.tensor(tokens)].sum()
+        return torch.stack([log_p, chances[-1, self._ends].logsumexp(-1)]).clamp(max=0)
 
     def _following(self, inputs: Mapping[str, Any]) -> int | None:
         """Return the position after the prompt for models with positions in time and space (Qwen's); None for those

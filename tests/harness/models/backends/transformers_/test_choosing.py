@@ -38,7 +38,7 @@ def by_hand(chat: TransformersModel, call: ChoiceCall) -> Any:
     types = {name: choice.inputs[name] for name in choosing.TYPES if name in choice.inputs}
     for candidate in call.candidates:
         tokens = loaded.tokenizer(candidate, add_special_tokens=False)["input_ids"]
-        read, said, inputs = choice.inputs["input_ids"], 0.0, dict(choice.inputs)
+        read, log_p, inputs = choice.inputs["input_ids"], 0.0, dict(choice.inputs)
         for token in [*tokens, None]:
             more = read.shape[1] - choice.length
             padded = {name: torch.nn.functional.pad(types[name], (0, more)) for name in types}
@@ -46,9 +46,9 @@ def by_hand(chat: TransformersModel, call: ChoiceCall) -> Any:
             with torch.inference_mode():
                 chances = loaded.model(**inputs, use_cache=False).logits[0, -1].double().softmax(-1)
             if token is not None:
-                said += float(chances[token].log())
+                log_p += float(chances[token].log())
                 read = torch.cat([read, torch.tensor([[token]])], 1)
-        rows.append([said, float(chances[ends].sum().log()), len(tokens)])
+        rows.append([log_p, float(chances[ends].sum().log()), len(tokens)])
     return np.array(rows)
 
 
