@@ -26,6 +26,7 @@ from guidebench.harness.models.calls.base import (
     request_begins,
 )
 from guidebench.harness.models.calls.chat import CUT_OFF, ChatCall, Message
+from guidebench.harness.models.calls.choice import ChoiceCall
 from guidebench.harness.models.calls.denoise import DenoiseCall
 from guidebench.harness.models.calls.embed import EmbedCall
 from guidebench.harness.models.calls.judge import JudgeCall
@@ -41,6 +42,7 @@ __all__ = [
     "AskModel",
     "Call",
     "ChatCall",
+    "ChoiceCall",
     "DenoiseCall",
     "EmbedCall",
     "Failure",

@@ -45,12 +45,8 @@ class ChatCall(Call):
             schemas.check(self.schema)
 
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
-        messages = [
-            {"role": role, "content": [part if isinstance(part, str) else named(part) for part in content]}
-            for role, content in self.messages
-        ]
         return {
-            "messages": messages,
+            "messages": message_forms(self.messages, named),
             "schema": self.schema,
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
@@ -63,7 +59,7 @@ class ChatCall(Call):
                 "messages": list(messages), "schema": dict() | None as schema,
                 "max_tokens": int(tokens), "temperature": int() | float() as temperature,
             }:  # fmt: skip
-                return cls(tuple(_message(message, image) for message in messages), schema, tokens, temperature)
+                return cls(messages_of(messages, image), schema, tokens, temperature)
         raise ValueError("a chat has messages, a schema or none, max_tokens and a temperature")
 
     @classmethod
@@ -79,7 +75,7 @@ class ChatCall(Call):
         return self.temperature > 0
 
     def images(self) -> Sequence[Array]:
-        return [part for message in self.messages for part in message.content if not isinstance(part, str)]
+        return images_of(self.messages)
 
     def fault(self, value: Any) -> str:
         if self.schema is None:
@@ -109,6 +105,25 @@ class ChatCall(Call):
     @classmethod
     def words(cls, value: Any) -> str:
         return value if isinstance(value, str) else json.dumps(value, indent=1)
+
+
+def message_forms(messages: Sequence[Message], named: Callable[[Array], Json]) -> list[Json]:
+    """Return the canonical form of messages, each image replaced by `named(image)`."""
+    return [
+        {"role": role, "content": [part if isinstance(part, str) else named(part) for part in content]}
+        for role, content in messages
+    ]
+
+
+def messages_of(forms: Sequence[Json], image: Callable[[str], Array]) -> tuple[Message, ...]:
+    """Return the messages of a canonical form; `image` maps a digest to its image. Raise ValueError for any other
+    form."""
+    return tuple(_message(form, image) for form in forms)
+
+
+def images_of(messages: Sequence[Message]) -> list[Array]:
+    """Return the images of messages, in order."""
+    return [part for message in messages for part in message.content if not isinstance(part, str)]
 
 
 def _message(form: Json, image: Callable[[str], Array]) -> Message:

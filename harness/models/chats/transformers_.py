@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 @register.chat("transformers")
 @dataclass(frozen=True)
 class Transformers(Local, Writing):
-    """Asks a language model that runs on this machine and returns its text as the answer."""
+    """Asks a language model that runs on this machine and returns its text as the answer, or how likely it says each of
+    some candidates."""
 
     model: str = "qwen2_5_vl_7b"
     """Recipe, repository id, `package:NAME` or local path; the weights must be safetensors or GGUF (choice: small,
@@ -27,6 +28,7 @@ class Transformers(Local, Writing):
     trust_remote_code: bool = False
     """Whether code from the repository may run on this machine with your full permissions (choice: only on request)."""
 
+    answers: ClassVar[tuple[str, ...]] = (*Local.answers, "choice")
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a language model that runs here"
 

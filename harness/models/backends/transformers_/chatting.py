@@ -7,14 +7,20 @@ generated alone. Where two tokens are equally likely to the last digits, the bat
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
 from guidebench.harness.models.backends.transformers_.batching import Batcher
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.rendering import decode_generated, render, tokens_of
-from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
+from guidebench.harness.models.backends.transformers_.rendering import (
+    decode_generated,
+    parts_of,
+    readable_images,
+    render,
+    tokens_of,
+)
+from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Reply, Usage
 
 
 class Continuation(NamedTuple):
@@ -66,13 +72,8 @@ class Chatting:
 
     def _continue(self, calls: Sequence[ChatCall]) -> list[Continuation]:
         loaded, first = self._loaded, calls[0]
-        images = [
-            [part for message in call.messages for part in message.content if not isinstance(part, str)]
-            for call in calls
-        ]
-        if any(images) and loaded.kind != "vision":
-            raise UserError(f"model {loaded.name!r} reads text alone, and was sent an image")
-        texts = [render(loaded, [_as_parts(message) for message in call.messages]) for call in calls]
+        images = [readable_images(loaded, call.messages) for call in calls]
+        texts = [render(loaded, [*map(parts_of, call.messages)]) for call in calls]
         inputs = tokens_of(loaded, texts, images)
         length, limit = inputs["input_ids"].shape[1], loaded.context
         if limit is not None and length >= limit:
@@ -87,8 +88,3 @@ class Chatting:
             Continuation(text, int(tokens_in), tokens_out, ended)
             for (text, tokens_out, ended), tokens_in in zip(decode_generated(loaded, words), lengths, strict=True)
         ]
-
-
-def _as_parts(message: Message) -> dict[str, Any]:
-    parts = [{"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in message.content]
-    return {"role": message.role, "content": parts}

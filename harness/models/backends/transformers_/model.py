@@ -13,13 +13,14 @@ from guidebench.harness.models.backends.answers import REPAIRS
 from guidebench.harness.models.backends.recipes import Scoring
 from guidebench.harness.models.backends.transformers_.batching import Batcher
 from guidebench.harness.models.backends.transformers_.chatting import Chatting
+from guidebench.harness.models.backends.transformers_.choosing import Choosing
 from guidebench.harness.models.backends.transformers_.embedding import Embedding
 from guidebench.harness.models.backends.transformers_.judging import Clips, Judging, Verdict
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
 from guidebench.harness.models.backends.transformers_.s3d import S3DEmbedding
-from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage, VideoCall
+from guidebench.harness.models.calls import Call, ChatCall, ChoiceCall, EmbedCall, JudgeCall, Reply, Usage, VideoCall
 
 
 class TransformersModel:
@@ -42,6 +43,8 @@ class TransformersModel:
             reply = await self._judge(call)
         elif isinstance(call, ChatCall):
             reply = await self._chatting.answer(call)
+        elif isinstance(call, ChoiceCall):
+            reply = await self._choosing.answer(call)
         elif isinstance(call, EmbedCall):
             reply = await self._embed(call)
         elif isinstance(call, VideoCall):
@@ -88,6 +91,10 @@ class TransformersModel:
     @functools.cached_property
     def _chatting(self) -> Chatting:
         return Chatting(self._loaded, self._batcher)
+
+    @functools.cached_property
+    def _choosing(self) -> Choosing:
+        return Choosing(self._loaded, self._batcher)
 
     @functools.cached_property
     def _embedding(self) -> Embedding | OpenClipEmbedding | S3DEmbedding:

@@ -7,8 +7,11 @@ from typing import Any
 
 import torch
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
+from guidebench.harness.models.calls import Message
+from guidebench.harness.models.calls.chat import images_of
 
 FRAMES_PER_SECOND = 2.0
 """Frame rate reported to models that use the time between frames: the rate at which Qwen2.5-VL samples videos, since an
@@ -27,6 +30,20 @@ def render(loaded: LoadedModel, conversation: Sequence[Any]) -> str:
             for message in conversation
         ]
     return str(loaded.processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True))
+
+
+def parts_of(message: Message) -> dict[str, Any]:
+    """Return a message as `render` takes it, each image replaced by its place."""
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in message.content]
+    return {"role": message.role, "content": parts}
+
+
+def readable_images(loaded: LoadedModel, messages: Sequence[Message]) -> list[Array]:
+    """Return the images of messages, in order; raise UserError if there are some and the model reads text alone."""
+    images = images_of(messages)
+    if images and loaded.kind != "vision":
+        raise UserError(f"model {loaded.name!r} reads text alone, and was sent an image")
+    return images
 
 
 def tokens_of(loaded: LoadedModel, texts: Sequence[str], images: Sequence[Sequence[Array]] = ()) -> dict[str, Any]:
@@ -50,15 +67,19 @@ def frames_of(loaded: LoadedModel, texts: Sequence[str], clips: Sequence[Array],
 def decode_generated(loaded: LoadedModel, words: torch.Tensor) -> list[tuple[str, int, bool]]:
     """Return each row of generated tokens [n, m] as its text, its length in tokens including the end token, and whether
     there is an end token."""
-    config = loaded.model.generation_config
-    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    ended = torch.isin(words.cpu(), torch.tensor([end for end in ends if end is not None]))
+    ended = torch.isin(words.cpu(), torch.tensor(end_tokens(loaded)))
     generations = []
     for row, ending in zip(words, ended, strict=True):
         ends_here = bool(ending.any())
         count = int(ending.nonzero()[0]) + 1 if ends_here else len(row)
         generations.append((loaded.tokenizer.decode(row[:count], skip_special_tokens=True), count, ends_here))
     return generations
+
+
+def end_tokens(loaded: LoadedModel) -> list[int]:
+    """Return the tokens that end the model's turn; [] if its configuration names none."""
+    ends = loaded.model.generation_config.eos_token_id
+    return [end for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
 
 
 def _prepared(loaded: LoadedModel, texts: Sequence[str], **media: Any) -> dict[str, Any]:

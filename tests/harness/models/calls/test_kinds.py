@@ -10,6 +10,7 @@ from guidebench.harness import registry
 from guidebench.harness.models.calls import (
     Call,
     ChatCall,
+    ChoiceCall,
     DenoiseCall,
     EmbedCall,
     Form,
@@ -37,6 +38,10 @@ ANSWERED_CALLS: list[tuple[Call, Any]] = [
     ),
     (SegmentCall(CLIP[0], ()), []),
     (TrackCall(CLIP, (1.5, 2.0), "the key"), np.array([[1.5, 2, 1], [0, 0, 0]], np.float32)),
+    (
+        ChoiceCall((Message("user", ("where?", CLIP[0])),), "Move:", (" left", " right")),
+        np.array([[-1, -0.5, 1], [-3, 0, 2]], np.float32),
+    ),
     (DenoiseCall((CLIP[0], CLIP[1]), "a door", 512, (0, 2**32 - 1)), np.eye(2, 3, dtype=np.float32)),
 ]
 ANSWERS = [0.25, 1, 1.5, float("nan"), "because", {"steps": []}, {"steps": 1}, np.eye(2, 3), np.eye(2), None, [0.5]]
@@ -55,7 +60,7 @@ def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: C
     assert call.distance(value, decoded_value) <= 0 <= call.tolerance
 
 
-@pytest.mark.parametrize("name", ["chat", "denoise", "embed", "judge", "segment", "track", "video"])
+@pytest.mark.parametrize("name", ["chat", "choice", "denoise", "embed", "judge", "segment", "track", "video"])
 def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
     kind = registry.get("call", name)
     small = kind.small()
@@ -86,6 +91,11 @@ def test_answers_of_other_types_and_shapes_do_not_count(call: Call, fits: list[A
         ("chat", {"messages": [], "schema": None, "max_tokens": "9", "temperature": 0}),
         ("chat", {"messages": [{"role": "tool", "content": []}], "schema": None, "max_tokens": 9, "temperature": 0}),
         ("chat", {"messages": [], "schema": {"pattern": "^(a|a)*$"}, "max_tokens": 9, "temperature": 0}),
+        ("choice", {"messages": [], "prefix": "", "candidates": []}),
+        ("choice", {"messages": [], "prefix": "", "candidates": "ab"}),
+        ("choice", {"messages": [], "prefix": "", "candidates": [1]}),
+        ("choice", {"messages": [], "prefix": None, "candidates": ["a"]}),
+        ("choice", {"messages": [{"role": "tool", "content": []}], "prefix": "", "candidates": ["a"]}),
         ("embed", {"items": "abc"}),
         ("embed", {"items": [7]}),
         ("video", {"frames": []}),

@@ -1,0 +1,221 @@
+"""Choosing among candidates: log p of each candidate's tokens as the rest of a chat's answer, and of the turn's end.
+
+The prompt is computed once; its keys and values are continued by the candidates, `PART` at a time. A call is computed
+alone and in parts that follow from it, so its answer does not depend on what else waits. Where a model's cache does not
+reproduce the computation without one, each candidate is computed whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
+from guidebench.harness.models.backends.transformers_.judging import noise
+from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
+from guidebench.harness.models.backends.transformers_.rendering import (
+    end_tokens,
+    parts_of,
+    readable_images,
+    render,
+    tokens_of,
+)
+from guidebench.harness.models.calls import ChoiceCall, Message, Reply, Usage
+
+PART = 16
+"""Candidates that are computed together (choice: each takes a copy of the prompt's keys and values)."""
+TAIL = 16
+"""Tokens of the prompt that are decoded with a candidate to see that its tokens are its own."""
+TYPES = ("mm_token_type_ids", "token_type_ids")
+"""Inputs that say of each token whether it is text, which is 0."""
+Tokens = list[int]
+
+
+class Choice(NamedTuple):
+    """The prompt of a call, tokenised for the model, and the tokens of each candidate."""
+
+    inputs: Mapping[str, Any]
+    candidates: list[Tokens]
+
+    @property
+    def length(self) -> int:
+        """Return the tokens of the prompt."""
+        return int(self.inputs["input_ids"].shape[1])
+
+
+class Choosing:
+    """Scores the candidates of calls."""
+
+    def __init__(self, loaded: LoadedModel, batcher: Batcher) -> None:
+        """Raise UserError for a model that writes no text, or one that names no token for the end of its turn."""
+        if loaded.kind == "embedding":
+            raise UserError(
+                f"model {loaded.name!r} writes no text, so it chooses among none; choose one for text-generation or "
+                f"image-text-to-text"
+            )
+        self._loaded, self._batcher = loaded, batcher
+        self._ends = end_tokens(loaded) or [loaded.tokenizer.eos_token_id]
+        if None in self._ends:
+            raise UserError(
+                f"model {loaded.name!r} names no token that ends its turn (eos_token_id), so it cannot choose among "
+                f"candidates; add it to the model's generation_config.json"
+            )
+        self._exact: dict[bool, bool] = {}
+        """Whether the cache reproduces this model's log-probabilities, without and with an image. Fixed calls decide,
+        so that no call is computed differently from others because it was the first after a start."""
+
+    async def answer(self, call: ChoiceCall) -> Reply:
+        """Return the log-probabilities, float32 [candidates, 3]. Tokens in are those of the prompt and of all
+        candidates; none are written."""
+        output = await self._batcher.put("choice", self._score, call, filled=False)
+        scores, tokens = output.value
+        return Reply(scores, Usage(1, tokens, images=len(call.images()), seconds=output.seconds))
+
+    def choice(self, call: ChoiceCall) -> Choice:
+        """Return the tokens of a call. Raise UserError for a candidate that has no tokens of its own, one that exceeds
+        the context length together with the prompt, and images that the model does not read."""
+        loaded, images = self._loaded, readable_images(self._loaded, call.messages)
+        text = render(loaded, [*map(parts_of, call.messages)]) + call.prefix
+        candidates = continuations(loaded.tokenizer, text, call.candidates, loaded.name)
+        choice = Choice(tokens_of(loaded, [text], [images]), candidates)
+        longest, limit = max(map(len, candidates)), loaded.context
+        if limit is not None and choice.length + longest > limit:
+            named = call.candidates[[*map(len, candidates)].index(longest)]
+            raise UserError(
+                f"a prompt of {choice.length} tokens and its candidate {named[:80]!r} of {longest} tokens are more "
+                f"than the {limit} that model {loaded.name!r} reads; shorten one of them"
+            )
+        return choice
+
+    def continued(self, choice: Choice) -> torch.Tensor:
+        """Return the log-probabilities float32 [candidates, 2] from one computation of the prompt."""
+        model, inputs, count = self._loaded.model, choice.inputs, choice.length
+        output = model(**inputs, **self._last(1), use_cache=True)
+        first, following = output.logits[0, -1:].float(), self._following(inputs)
+        rows: list[torch.Tensor] = []
+        for start in range(0, len(choice.candidates), PART):
+            part = choice.candidates[start : start + PART]
+            longest = max(map(len, part))
+            ids = torch.tensor([tokens + [tokens[-1]] * (longest - len(tokens)) for tokens in part])
+            present = torch.tensor([[1] * len(tokens) + [0] * (longest - len(tokens)) for tokens in part])
+            mask = torch.cat([torch.ones((len(part), count), dtype=present.dtype), present], 1)
+            more = {}
+            if following is not None:
+                positions = torch.arange(following, following + longest, device=model.device)
+                more["position_ids"] = positions.expand(3, len(part), longest)
+            cache = copy.deepcopy(output.past_key_values)
+            cache.batch_repeat_interleave(len(part))
+            logits = model(
+                input_ids=ids.to(model.device), attention_mask=mask.to(model.device), past_key_values=cache,
+                use_cache=True, **more,
+            ).logits  # fmt: skip
+            rows += [
+                self._read(torch.cat([first, row[: len(tokens)].float()]), tokens)
+                for row, tokens in zip(logits, part, strict=True)
+            ]
+        return torch.stack(rows)
+
+    def alone(self, choice: Choice) -> torch.Tensor:
+        """Return the log-probabilities float32 [candidates, 2], each candidate computed whole and without a cache."""
+        model, inputs, rows = self._loaded.model, choice.inputs, []
+        for tokens in choice.candidates:
+            more = torch.tensor([tokens], device=model.device)
+            ids = torch.cat([inputs["input_ids"], more], 1)
+            types = {name: torch.cat([inputs[name], 0 * more], 1) for name in TYPES if name in inputs}
+            full_inputs = {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids), **types}
+            logits = model(**full_inputs, **self._last(1 + len(tokens)), use_cache=False).logits[0, -1 - len(tokens) :]
+            rows.append(self._read(logits.float(), tokens))
+        return torch.stack(rows)
+
+    def _score(self, calls: Sequence[ChoiceCall]) -> list[tuple[Array, int]]:
+        """Return the answer to each call, and the tokens that it takes."""
+        answers = []
+        for call in calls:
+            choice = self.choice(call)
+            with_images = bool(call.images())
+            if with_images not in self._exact:
+                self._exact[with_images] = self._agrees(with_images)
+            scores = (self.continued if self._exact[with_images] else self.alone)(choice)
+            counts = np.array([*map(len, choice.candidates)], np.float32)
+            answer = np.concatenate([scores.cpu().numpy(), counts[:, None]], 1, dtype=np.float32)
+            answers.append((answer, choice.length + int(counts.sum())))
+        return answers
+
+    def _agrees(self, with_image: bool) -> bool:
+        """Return whether the cache reproduces the computation without one for a fixed call; if not, log it, because
+        choosing then takes longer."""
+        content = ("Is it so?", *([noise((1, 56, 56, 3))[0]] if with_image else []))
+        candidates = ("\n yes", "\n no, it is not so", "\n it may be")
+        choice = self.choice(ChoiceCall((Message("user", content),), "Answer:", candidates))
+        tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
+        counts = torch.tensor([[len(tokens), 1] for tokens in choice.candidates], device=self._loaded.device)
+        alone = self.alone(choice)
+        try:
+            continued = self.continued(choice)
+        except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
+            # an architecture may not accept a cache; out-of-memory errors are re-raised
+            if isinstance(error, RuntimeError) and out_of_memory(error):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            difference = float(((alone / counts).exp() - (continued / counts).exp()).abs().max())
+            if difference < tolerance:
+                return True
+            reason = f"probabilities differ by {difference:.2g}"
+        name = self._loaded.name
+        print(f"model {name!r} computes a prompt anew for every candidate ({reason})", file=sys.stderr, flush=True)
+        return False
+
+    def _read(self, logits: torch.Tensor, tokens: Tokens) -> torch.Tensor:
+        """Return log p of the tokens and of the turn's end after them, from the logits [1 + tokens, vocabulary] of each
+        and of what follows."""
+        chances = logits.log_softmax(-1)
+        log_p = chances[torch.arange(len(tokens)), torch.tensor(tokens)].sum()
+        return torch.stack([log_p, chances[-1, self._ends].logsumexp(-1)]).clamp(max=0)
+
+    def _following(self, inputs: Mapping[str, Any]) -> int | None:
+        """Return the position after the prompt for models with positions in time and space (Qwen's); None for those
+        that count tokens."""
+        count = getattr(getattr(self._loaded.model, "model", None), "get_rope_index", None)
+        if count is None:
+            return None
+        takes = inspect.signature(count).parameters
+        positions = count(**{name: tensor for name, tensor in inputs.items() if name in takes})[0]
+        return int(positions.max()) + 1
+
+    def _last(self, count: int) -> dict[str, int]:
+        """Return the argument that limits logits to the last tokens, if the model has one."""
+        takes = inspect.signature(self._loaded.model.forward).parameters
+        return {"logits_to_keep": count} if "logits_to_keep" in takes else {}
+
+
+def continuations(tokenizer: Any, text: str, candidates: Sequence[str], model: str) -> list[Tokens]:
+    """Return the tokens with which each candidate continues a rendered prompt. Raise UserError for a candidate whose
+    tokens are not its own: they do not decode to it, or one of them begins within the prompt."""
+    begun, *rows = tokenizer([text, *(text + candidate for candidate in candidates)], add_special_tokens=False)[
+        "input_ids"
+    ]
+    tail, continued = begun[-TAIL:], []
+    before = _decoded(tokenizer, tail)
+    for candidate, row in zip(candidates, rows, strict=True):
+        tokens = row[len(begun) :]
+        if row[: len(begun)] != begun or not tokens or _decoded(tokenizer, tail + tokens) != before + candidate:
+            raise UserError(
+                f"the candidate {candidate[:80]!r} has no tokens of its own after {text[-20:]!r}: those of model "
+                f"{model!r} decode to another text or begin before it; let the candidate begin with a space and the "
+                f"prefix end without one, or write it in other letters"
+            )
+        continued.append([*tokens])
+    return continued
+
+
+def _decoded(tokenizer: Any, tokens: Tokens) -> str:
+    return str(tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False))

@@ -1,0 +1,105 @@
+"""Log-probabilities of candidates, compared with those computed token by token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.transformers_ import choosing
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
+from guidebench.harness.models.backends.transformers_.model import TransformersModel
+from guidebench.harness.models.calls import ChoiceCall, Message
+
+CANDIDATES = (" move left", " no", " Yes", " chop the tree", " s")
+TEXT = ChoiceCall((Message("system", ("Act.",)), Message("user", ("Where to?",))), "Action:", CANDIDATES)
+
+
+def model(directory: Path) -> TransformersModel:
+    return TransformersModel(Source(str(directory), dtype="float32"))
+
+
+def answer(chat: TransformersModel, call: ChoiceCall) -> Any:
+    return asyncio.run(chat.answer(call))
+
+
+def by_hand(chat: TransformersModel, call: ChoiceCall) -> Any:
+    """Return the answer computed with one call of the network for each token, prompt included."""
+    import torch
+
+    loaded, rows = chat._loaded, []
+    choice = chat._choosing.choice(call)
+    ends = torch.tensor([loaded.model.generation_config.eos_token_id]).flatten()
+    types = {name: choice.inputs[name] for name in choosing.TYPES if name in choice.inputs}
+    for candidate in call.candidates:
+        tokens = loaded.tokenizer(candidate, add_special_tokens=False)["input_ids"]
+        read, log_p, inputs = choice.inputs["input_ids"], 0.0, dict(choice.inputs)
+        for token in [*tokens, None]:
+            more = read.shape[1] - choice.length
+            padded = {name: torch.nn.functional.pad(types[name], (0, more)) for name in types}
+            inputs |= {"input_ids": read, "attention_mask": torch.ones_like(read), **padded}
+            with torch.inference_mode():
+                chances = loaded.model(**inputs, use_cache=False).logits[0, -1].double().softmax(-1)
+            if token is not None:
+                log_p += float(chances[token].log())
+                read = torch.cat([read, torch.tensor([[token]])], 1)
+        rows.append([log_p, float(chances[ends].sum().log()), len(tokens)])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(("name", "image"), [("llama", False), ("gpt2", False), ("qwen_vl", False), ("qwen_vl", True)])
+def test_log_probabilities_equal_those_computed_token_by_token(
+    tiny: Callable[..., Path], clips: list[Any], name: str, image: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one part, in parts of two, and each candidate alone."""
+    chat = model(tiny(name))
+    call = ChoiceCall((*TEXT.messages, *([Message("user", (clips[0][0],))] if image else [])), "Action:", CANDIDATES)
+    expected, reply = by_hand(chat, call), answer(chat, call)
+    assert chat._choosing._exact == {image: True} and call.fault(reply.value) == ""
+    assert np.abs(reply.value - expected).max() < 1e-4
+    assert np.array_equal(reply.value[:, 0].argsort(), expected[:, 0].argsort())
+    assert reply.usage.tokens_in == chat._choosing.choice(call).length + expected[:, 2].sum()
+    assert (reply.usage.tokens_out, reply.usage.images) == (0, int(image))
+    monkeypatch.setattr(choosing, "PART", 2)
+    assert np.abs(answer(chat, call).value - expected).max() < 1e-4
+    chat._choosing._exact[image] = False
+    assert np.abs(answer(chat, call).value - expected).max() < 1e-4
+
+
+def test_a_cache_that_changes_the_answer_is_not_used(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = model(tiny("llama"))
+    expected, continued = by_hand(chat, TEXT), choosing.Choosing.continued
+    monkeypatch.setattr(choosing.Choosing, "continued", lambda self, choice: continued(self, choice) - 0.1)
+    assert np.abs(answer(chat, TEXT).value - expected).max() < 1e-4
+    assert "anew for every candidate (probabilities differ" in capsys.readouterr().err
+
+
+def test_a_candidate_without_tokens_of_its_own_is_refused_by_name(tiny: Callable[..., Path]) -> None:
+    chat = model(tiny("llama"))
+    joined = ChoiceCall(TEXT.messages, "Answer: ", ("maybe", "Yes"))
+    with pytest.raises(UserError, match=r"candidate 'Yes' has no tokens of its own after '.*Answer: '"):
+        answer(chat, joined)
+
+
+def test_a_candidate_beyond_the_context_is_refused_with_both_lengths(tiny: Callable[..., Path]) -> None:
+    chat = model(tiny("gpt2"))
+    prompt = chat._choosing.choice(TEXT).length
+    fits = ChoiceCall(TEXT.messages, TEXT.prefix, (" s", " " + "z" * (511 - prompt)))
+    assert answer(chat, fits).value[1, 2] == 512 - prompt
+    longer = ChoiceCall(TEXT.messages, TEXT.prefix, (" s", " " + "z" * (512 - prompt)))
+    with pytest.raises(UserError, match=rf"{prompt} tokens and its candidate ' zz.* of {513 - prompt} .* the 512 that"):
+        answer(chat, longer)
+
+
+def test_a_model_that_reads_or_writes_no_such_thing_is_refused(tiny: Callable[..., Path], clips: list[Any]) -> None:
+    with pytest.raises(UserError, match="writes no text"):
+        answer(model(tiny("clip")), TEXT)
+    with pytest.raises(UserError, match="reads text alone"):
+        answer(model(tiny("llama")), ChoiceCall((Message("user", (clips[0][0],)),), "", (" a",)))
