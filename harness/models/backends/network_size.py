@@ -69,10 +69,10 @@ def check(folder: Path, loader: str, headers: Sequence[Header], weight_bytes: in
         )
 
 
-def _is_quantized(content: Mapping[str, Any]) -> bool:
+def _is_quantized(configuration: Mapping[str, Any]) -> bool:
     """Return whether a configuration says that weights are quantized, by a method that the library knows: it loads the
     network of another one as if it were not quantized."""
-    quantization = content.get("quantization_config")
+    quantization = configuration.get("quantization_config")
     if not quantization:
         return False
     from transformers.quantizers.auto import AutoHfQuantizer

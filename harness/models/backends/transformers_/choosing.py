@@ -152,9 +152,9 @@ class Choosing:
     def _agrees(self, with_image: bool) -> bool:
         """Return whether the cache reproduces the computation without one for a fixed call; if not, log it, because
         choosing then takes longer."""
-        content = ("Is it so?", *([noise((1, 56, 56, 3))[0]] if with_image else []))
+        question = ("Is it so?", *([noise((1, 56, 56, 3))[0]] if with_image else []))
         candidates = ("\n yes", "\n no, it is not so", "\n it may be")
-        choice = self.choice(ChoiceCall((Message("user", content),), "Answer:", candidates))
+        choice = self.choice(ChoiceCall((Message("user", question),), "Answer:", candidates))
         tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
         counts = torch.tensor([[len(tokens), 1] for tokens in choice.candidates], device=self._loaded.device)
         alone = self.alone(choice)
