@@ -8,7 +8,7 @@ can be called alone.
 """
 
 APART = "in the separate process"
-LOADER = "a library's own loader, after `outside_files.check` in the separate process"
+LOADER = "a library's own loader, after `outside_files.check` or `gguf_files.header` in the separate process"
 WRITTEN_BY_US = "what this command, or its worker, wrote in this study, or a cache or setting of this user"
 FOLLOWED = (
     "records of a study: parsed in place by the `bench run` that writes it, in the separate process by commands that "
@@ -52,12 +52,14 @@ READERS: dict[str, str] = {
     "harness/models/answer_files:read": APART,
     "harness/models/answer_files:value_of": CHECKED,
     "harness/models/backends/diffusers_/loading:load": LOADER,
+    "harness/models/backends/gguf_files:_header": APART,
     "harness/models/backends/images:pixels": CASSETTE,
     "harness/models/backends/network_size:_built": APART,
     "harness/models/backends/openai_/server:Server._parse_json": TEXT,
     "harness/models/backends/placebo:PlaceboModels.answer_question": TEXT,
     "harness/models/backends/recipes:parse": PACKAGE,
     "harness/models/backends/transformers_/embedding:_file": APART,
+    "harness/models/backends/transformers_/loading:_gguf": LOADER,
     "harness/models/backends/transformers_/loading:_processor": LOADER,
     "harness/models/backends/transformers_/loading:load": LOADER,
     "harness/models/backends/transformers_/segmenting:load": LOADER,

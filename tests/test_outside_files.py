@@ -31,7 +31,7 @@ from tests.outside_readers import FOLLOWERS, READERS
 ROOT = Path(guidebench.__file__).parent.parent
 FOLDERS = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
 CALLS = {
-    "ast.literal_eval", "bz2.open", "cached_file", "csv.DictReader", "csv.reader", "gzip.decompress",
+    "ast.literal_eval", "bz2.open", "cached_file", "GGUFReader", "csv.DictReader", "csv.reader", "gzip.decompress",
     "gzip.open", "h5py.File", "Image.open", "json.load", "json.loads", "JSON.decode", "load_file", "lzma.decompress",
     "lzma.open", "np.fromfile", "np.genfromtxt", "np.load", "np.loadtxt", "np.memmap", "pickle.load", "pickle.loads",
     "pickletools.genops", "pq.ParquetFile", "pq.read_table", "read_json", "safe_open", "sqlite3.connect",

@@ -138,7 +138,7 @@ class MiniGridDoorKey(SuitePart):
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "5x5_30k": _difficulty("5x5", 30_000, 100, "`uer` ended at .54 in measured/doorkey_5x5"),
         "6x6_50k": _difficulty("6x6", 50_000, 150, "`uer` was at .69 by then in measured/doorkey_6x6"),
-        "6x6_80k": _difficulty("6x6", 80_000, 150, "the area under the same curve is then .45"),
+        "6x6_80k": _difficulty("6x6", 80_000, 150, "`uer` has an area of .47 in measured/doorkey_vlm_rb"),
         "7x7_100k": _difficulty("7x7", 100_000, 250, "choice: between 6x6 and 8x8"),
         "8x8_150k": _difficulty("8x8", 150_000, 400, "`uer` ended at .54 in measured/doorkey_8x8"),
     }
