@@ -127,8 +127,7 @@ def _gguf(file: Path, config: Any) -> Generator[Finding, None, bool]:
     numbers = f"{header.parameters / 1e9:.3g} billion parameters of {header.architecture or 'an unnamed architecture'}"
     yield Finding("files", True, f"{numbers}, {file.stat().st_size / GIB:.2f} GiB GGUF in {file}")
     if not header.has_template:
-        yield Finding("template", False, "no chat template: this is a base model, which cannot be asked as a chat")
-        return False
+        yield Finding("template", None, "no chat template: a base model, which goes on with a text and rarely answers")
     yield from _size(config, header.parameters)
     return True
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from guidebench.harness import registry
 from guidebench.harness.commands import cli
 from guidebench.harness.findings import Finding
 from guidebench.harness.identity import digests
@@ -46,6 +47,17 @@ def test_a_model_directory_is_weighed_loaded_and_asked(qwen: Path) -> None:
         r"P\(yes\) (0\.\d+) of a mass of (0\.\d+) for yes and no; .* with loading", findings["call"].text
     )
     assert probability is not None and 0 < float(probability[1]) < 1 and 0 < float(probability[2]) < 1
+
+
+def test_a_gguf_file_is_weighed_loaded_and_asked_and_a_base_model_is_named(tiny: Callable[..., Path]) -> None:
+    for template, names in ((True, []), (False, ["template"])):
+        file = tiny("gguf", template=template) / "model.gguf"
+        config = registry.get("chat", "transformers")(model=str(file), dtype="float32", device="cpu")
+        findings = {finding.name: finding for finding in checkup.findings(config, "chat")}
+        assert list(findings) == ["files", *names, "digest", "memory", "call"]
+        assert not any(finding.ok is False for finding in findings.values())
+        assert "of llama" in findings["files"].text and findings["digest"].text == digests.of_model(file)
+        assert findings["call"].text.startswith("answered ")
 
 
 def test_the_command_adds_the_model_to_the_machine(qwen: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -235,7 +235,7 @@ def _unloadable(name: str, source: Source, error: Exception) -> str:
             f"model {name!r} brings code of its own, which is not run unasked; read it, and if you trust it set "
             f"trust_remote_code=true"
         )
-    if Path(name).is_dir():
+    if Path(name).exists():
         return f"the model in {name} cannot be loaded: {message}"
     return (
         f"model {name!r}{revision} cannot be loaded: there is neither such a directory nor, within reach, such a "
