@@ -49,10 +49,15 @@ def shares(scores: Array) -> Array:
     return np.asarray(weights / weights.sum())
 
 
+def turns(answer: Array) -> Array:
+    """Return log p of each candidate's whole turn, float64 [candidates]."""
+    return np.asarray(answer[:, 0].astype(np.float64) + answer[:, 1])
+
+
 def mass(answer: Array) -> float:
     """Return the probability that the model answers with one of the candidates and nothing else: Σ exp of log p of
     tokens and end of turn. A small one says that the model would have answered otherwise."""
-    return float(np.exp(_turns(answer)).sum())
+    return float(np.exp(turns(answer)).sum())
 
 
 def entropy(probabilities: Array) -> float:
@@ -88,14 +93,9 @@ def _uniform(question: str, seed: str) -> float:
 def _scores(answer: Array, candidates: Sequence[str], scoring: Scoring) -> Array:
     """Return the scores of an answer, float64 [candidates]."""
     if scoring == "sum":
-        return _turns(answer)
+        return turns(answer)
     if scoring == "per_token":
         lengths = answer[:, 2].astype(np.float64)
     else:
         lengths = np.array([len(candidate.encode()) for candidate in candidates], np.float64)
     return np.asarray(answer[:, 0].astype(np.float64) / lengths)
-
-
-def _turns(answer: Array) -> Array:
-    """Return log p of each candidate's whole turn, float64 [candidates]."""
-    return np.asarray(answer[:, 0].astype(np.float64) + answer[:, 1])

@@ -254,3 +254,17 @@ def test_the_process_ends_with_the_one_that_began_it(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not Path(f"/proc/{int(done.stdout)}").exists() and not done.stderr
+
+
+def test_time_in_which_the_process_waits_for_a_processor_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock itself stands in for the system's account: all time is then waiting, of which a tenth counts."""
+    with Caller(memory=2**29) as caller:
+        with pytest.raises(UserError, match=r"sleeping takes longer than 0\.4 s"):
+            caller("sleeping", 0.4, time.sleep, 1.5)
+        monkeypatch.setattr(reader_process, "_waiting_seconds", lambda pid: time.monotonic())
+        assert caller("sleeping", 0.4, time.sleep, 1.5) is None
+        with pytest.raises(UserError, match=r"sleeping takes longer than 0\.1 s"):
+            caller("sleeping", 0.1, time.sleep, 10)
+    monkeypatch.undo()
+    assert 0 <= reader_process._waiting_seconds(os.getpid()) < time.monotonic()
+    assert reader_process._waiting_seconds(2**30) == 0

@@ -13,6 +13,7 @@ import numpy as np
 from guidebench.harness.models.calls.arrays import Form
 from guidebench.harness.models.calls.base import Call, CallSections, Json
 from guidebench.harness.models.calls.chat import Message, images_of, message_forms, messages_of
+from guidebench.harness.models.choice_scores import shares, turns
 from guidebench.harness.registry import register
 from guidebench.harness.types import Array
 
@@ -102,7 +103,7 @@ class ChoiceCall(Call):
         scaled to the sum 1; infinite if their numbers or their numbers of tokens differ."""
         if np.shape(recorded) != np.shape(now) or not np.array_equal(recorded[:, 2], now[:, 2]):
             return math.inf
-        return float(np.abs(_shares(recorded) - _shares(now)).sum() / 2)
+        return float(np.abs(shares(turns(recorded)) - shares(turns(now))).sum() / 2)
 
     @classmethod
     def sections(cls, form: Mapping[str, Json]) -> CallSections:
@@ -112,12 +113,5 @@ class ChoiceCall(Call):
     @classmethod
     def words(cls, value: Any) -> str:
         """Return the number of the likeliest candidate, counted from 1, and the log-probability of its turn."""
-        turns = value[:, 0] + value[:, 1]
-        return f"candidate {int(turns.argmax()) + 1} of {len(turns)}, with log p {float(turns.max()):.2f}"
-
-
-def _shares(answer: Array) -> Array:
-    """Return the probability of each candidate's whole turn, scaled to the sum 1, float64 [candidates]."""
-    turns = answer[:, 0].astype(np.float64) + answer[:, 1]
-    weights = np.exp(turns - turns.max())
-    return np.asarray(weights / weights.sum())
+        log_p = turns(value)
+        return f"candidate {int(log_p.argmax()) + 1} of {len(log_p)}, with log p {float(log_p.max()):.2f}"

@@ -29,10 +29,10 @@ def load(source: Source) -> LoadedModel:
     if name.endswith(PICKLED):
         raise UserError(f"model {_pickled(name)}")
     device = device_of(source.device)
-    if name.endswith(GGUF):
-        return _gguf(source, Path(name), device)
     if name.endswith(".safetensors"):
         return LoadedModel(source.model, "embedding", _single_file(name, source.dtype, device), None)
+    if name.endswith(GGUF):
+        return _gguf(source, Path(name), device)
     transformers = _transformers()
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
@@ -42,18 +42,21 @@ def load(source: Source) -> LoadedModel:
     try:
         config = transformers.AutoConfig.from_pretrained(name, **options)
         kind, architecture = architecture_of(transformers, config)
-        model = architecture.from_pretrained(
-            name, config=config, dtype=source.dtype, use_safetensors=True, **options
-        ).eval()
+        model = architecture.from_pretrained(name, config=config, dtype=source.dtype, use_safetensors=True, **options)
         processor = _processor(transformers, name, kind, options)
     except ImportError as error:
         raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
         raise unloadable(name, source, error) from None
+    return _loaded(source, kind, model, processor, device)
+
+
+def _loaded(source: Source, kind: Kind, model: Any, processor: Any, device: Any) -> LoadedModel:
+    """Return a model on its device, without gradients and with a token to pad with."""
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
-    return LoadedModel(source.model, kind, model.requires_grad_(False).to(device), processor)
+    return LoadedModel(source.model, kind, model.eval().requires_grad_(False).to(device), processor)
 
 
 def _gguf(source: Source, file: Path, device: Any) -> LoadedModel:
@@ -69,9 +72,7 @@ def _gguf(source: Source, file: Path, device: Any) -> LoadedModel:
             )  # fmt: skip
         except Exception as error:  # it parses the file's metadata, and damage there may show as any error
             raise unloadable(str(file), source, error) from None
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return LoadedModel(source.model, "text", model.eval().requires_grad_(False).to(device), tokenizer)
+    return _loaded(source, "text", model, tokenizer, device)
 
 
 def _single_file(file: str, dtype: str, device: Any) -> Any:
