@@ -45,9 +45,9 @@ def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
     return ""
 
 
-def filled(prompt: str, values: Mapping[str, object]) -> str:
+def filled(prompt: str, blanks: Mapping[str, object]) -> str:
     """Return the prompt with its placeholders replaced in one pass; inserted text is not searched for placeholders."""
-    return BLANK.sub(lambda match: str(values.get(match[1], match[0])), prompt)
+    return BLANK.sub(lambda match: str(blanks.get(match[1], match[0])), prompt)
 
 
 def size(*contents: Any) -> int:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+TEXT, CHOICE = "text", "choice"
+"""Forms of a chat's answers (`ModelPart.answer`): what it writes, or a choice among candidates by their likelihood."""
 EVERY_CALL = ("every",)
 """`ModelPart.answers` of a model that answers every kind of call."""
 
@@ -295,6 +297,9 @@ class AskingPart(Part):
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A
     judge in such a role is asked by the part's dialogue and gets no clips."""
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
+    """Role (of `needs`) of a chat -> forms of answers that the part's dialogue takes besides text, such as `choice` for
+    a dialogue that is also a `ChoosesAnswers`. A command selects one by the chat's setting `answer`."""
     later: ClassVar[Mapping[str, str]] = NOTHING
     """Role (of `needs`) that was added when cells without it were on record -> the setting of the part, marked `Later`,
     that has it asked. While that setting has its default, the role is excluded from the cell id."""
@@ -464,6 +469,11 @@ class ModelPart(Part):
     Commands can set `delay` and `timeout` for models that declare them as fields."""
     timeout: float = 120.0
     """Seconds that one answer may take before the model's process is restarted."""
+    choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
+    """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
+    answer: str = TEXT
+    """Form of a chat's answers: `TEXT`, or one of `AskingPart.answer_forms`. Chats that take others declare it as a
+    field (`harness/models/choosing.py`)."""
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:

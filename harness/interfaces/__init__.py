@@ -24,6 +24,9 @@ from guidebench.harness.interfaces.learning import Tensors as Tensors
 from guidebench.harness.interfaces.learning import Update as Update
 from guidebench.harness.interfaces.questions import ArraySpec as ArraySpec
 from guidebench.harness.interfaces.questions import ChecksAnswers as ChecksAnswers
+from guidebench.harness.interfaces.questions import Choice as Choice
+from guidebench.harness.interfaces.questions import Choose as Choose
+from guidebench.harness.interfaces.questions import ChoosesAnswers as ChoosesAnswers
 from guidebench.harness.interfaces.questions import Dialogue as Dialogue
 from guidebench.harness.interfaces.questions import Judge as Judge
 from guidebench.harness.interfaces.questions import Question as Question

@@ -10,6 +10,7 @@ from guidebench.harness.types import Array
 
 if TYPE_CHECKING:
     from guidebench.harness.models.calls.base import AskModel
+    from guidebench.harness.models.calls.chat import Message
 
 
 class Question(NamedTuple):
@@ -80,6 +81,50 @@ class Dialogue(Protocol):
         model gave no usable answer, or `Unusable` if the part is to learn what was wrong with the replies; both count
         as unanswered. `ask` makes one call; a call without an answer returns an Answer with a
         `failure`."""
+
+
+class Choice(NamedTuple):
+    """The candidate that a model chose, and how likely it found each of them."""
+
+    number: int
+    """Number of the chosen candidate, from 0."""
+    probabilities: Array
+    """Probability of each candidate by its score, float64 [candidates] of sum 1."""
+    mass: float
+    """Probability that the model writes one of the candidates and nothing else; without calibration, and whatever the
+    scoring. A small one says that the model would have answered otherwise."""
+
+    @property
+    def words(self) -> str:
+        """The choice in words, for a log: `probability 0.41 among 12, which have the mass 0.003`."""
+        probability, count = self.probabilities[self.number], len(self.probabilities)
+        return f"probability {probability:.3g} among {count}, which have the mass {self.mass:.3g}"
+
+
+class Choose(Protocol):
+    """Asks a model to choose among candidates, by how likely they are as its answer."""
+
+    async def __call__(
+        self, message: Message, prefix: str, candidates: Sequence[str], neutral: Message, aim: str = ""
+    ) -> Choice | None:
+        """Return the choice, or None if a call got no answer.
+
+        `message`: the question; `prefix`: beginning of the answer, such as "Action:"; `candidates`: how it may go on,
+        each with a space before a word; `neutral`: the question without content, which has "N/A" in place of the state
+        and by whose answer scores are calibrated; `aim`: what the dialogue wants to know, if it makes several choices.
+        """
+
+
+@runtime_checkable
+class ChoosesAnswers(Protocol):
+    """A dialogue whose question a model can also answer by a choice among candidates (`AskingPart.answer_forms`)."""
+
+    choices: int
+    """Maximum number of choices per question."""
+
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> Any:
+        """Return the answer to a question, its content, as the dialogue itself would, in the same form; None if there
+        is none."""
 
 
 class Judge(Protocol):

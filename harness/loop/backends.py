@@ -14,6 +14,7 @@ from guidebench.harness.interfaces import Agent, Build
 from guidebench.harness.loop.evaluation import Consult
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import study_models
+from guidebench.harness.models.choosing import dialogue_of
 from guidebench.harness.models.messages import Assignment, RegisteredPart, Voice
 from guidebench.harness.models.oracle import OracleBackend
 from guidebench.harness.models.process import ModelProcess
@@ -98,7 +99,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build, stop: C
     assignment = assignment._replace(shared=job.shared)
     policy = model.policy()
     calls = [
-        cell.section(speaker).dialogue(build.parts["suite"], names.task, role).calls
+        dialogue_of(cell.section(speaker), build.parts["suite"], names.task, role, build.parts[role]).calls
         for role in roles
         for speaker in answering.speakers(cell.names.parts, role)
     ]

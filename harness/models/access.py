@@ -1,7 +1,8 @@
 """Settings that judges, chats and embedders share: how a foundation model is reached and how it generates text.
 
 A configuration inherits `Served` for a model behind a server and `Local` for weights that run on this machine; all
-their fields but `model` and `digest` are `Transport`. Every chat also inherits `Writing`.
+their fields but `model` and `digest` are `Transport`. Every chat also inherits `Writing`, and `Choosing`
+(`choosing.py`).
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from guidebench.harness.models import answer_records
 from guidebench.harness.models.backends.placebo import PLACEBO, PlaceboModels, read_pool
 from guidebench.harness.models.backends.scripted import ScriptedModel
 from guidebench.harness.models.calls import Answer, Call, JudgeCall, Model, Ticket, Usage
+from guidebench.harness.models.choosing import ByChoice, dialogue_of
 from guidebench.harness.models.hosts.client import HostedModel
 from guidebench.harness.models.messages import (
     HURRIED,
@@ -288,7 +289,8 @@ async def _converse(
             records[number] = answer_records.of_call(ticket.role, digest, call, reply.value)
         return reply
 
-    value, wrong = await dialogue(_read(question, voice.speaker), frames, ask), ""
+    of_run = dialogue.of_run(ticket.run) if isinstance(dialogue, ByChoice) else dialogue
+    value, wrong = await of_run(_read(question, voice.speaker), frames, ask), ""
     unusable = isinstance(value, Unusable)
     if unusable:
         value = value.value
@@ -344,10 +346,12 @@ class Studio:
         self._draw: Callable[[Array], Array] | None = None
         if assignment.drawing is not None:
             self._draw = suite.drawing(**assignment.drawing).spawn(assignment.task)
+        models = {role: build_part(voice.model) for role, voice in assignment.voices.items()}
         self.dialogues = {
             role: RoleDialogue(
-                voice.clip_length, str(voice.model.settings.get("prompt", "")), build_part(voice.model).sampled,
-                build_part(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
+                voice.clip_length, str(voice.model.settings.get("prompt", "")), models[role].sampled,
+                dialogue_of(build_part(voice.speaker), suite, assignment.task, role, models[role])
+                if voice.speaker else None,
                 str(voice.speaker), voice.array,
             )
             for role, voice in assignment.voices.items()

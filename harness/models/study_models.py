@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from guidebench.harness import reader_process, settings
 from guidebench.harness.errors import UserError, too_large
 from guidebench.harness.execution import Models
+from guidebench.harness.models import choosing
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.parts import FilePart
@@ -35,7 +36,7 @@ HAND_WRITTEN = ("scripted", "oracle", "placebo")
 """Backends of models that are no foundation models."""
 LOADING = 900.0
 """Seconds that a model may take to load before its process counts as hung."""
-NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens")
+NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens", *choosing.SETTINGS)
 """Settings left out of a model's identity: the call itself contains them, or, as for the delay, they change no
 answer."""
 

@@ -7,11 +7,11 @@ a declaration, the default kind of call applies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from guidebench.harness import registry
+from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
-from guidebench.harness.parts import EVERY_CALL, AskingPart, ModelPart, Part
+from guidebench.harness.parts import CHOICE, EVERY_CALL, TEXT, AskingPart, ModelPart, Part
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
@@ -27,13 +27,14 @@ def answered(kind: str, config: ModelPart | type[ModelPart]) -> tuple[str, ...]:
     return config.answers or (USUAL[kind],)
 
 
-def put(parts: Sequence[Chosen], role: str) -> dict[str, str]:
-    """Return kind of call -> role of the part that makes such calls to the model in `role`."""
+def put(parts: Sequence[Chosen], role: str, form: str = TEXT) -> dict[str, str]:
+    """Return kind of call -> role of the part that makes such calls to the model in `role`. `form`: the form of its
+    answers; a choice is a call of its own kind, in place of a chat's."""
     askers: dict[str, str] = {}
     for asker, config in _needing(parts, role):
         declared = config.puts if issubclass(config, AskingPart) else {}
         for kind in declared.get(role, (USUAL[config.needs[role]],)):
-            askers.setdefault(kind, asker)
+            askers.setdefault(CHOICE if form == CHOICE and kind == USUAL["chat"] else kind, asker)
     return askers
 
 
@@ -62,13 +63,33 @@ def _needing(parts: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Par
             yield part.role, config
 
 
+def check_choices(role: str, model: ModelPart) -> None:
+    """Raise UserError if a model's settings for choices have no effect, because it answers in text."""
+    config: Any = type(model)
+    declared = settings.fields(config)
+    for name in ModelPart.choice_settings if model.answer == TEXT else ():
+        if name in declared and (chosen := getattr(model, name)) != declared[name].default:
+            raise UserError(
+                f"{role}.{name}={settings.show(chosen)} applies to choices, and the {role} answers in text; add "
+                f"{role}.answer=choice, or leave it out"
+            )
+
+
 @registry.cached(4096)
-def check(parts: tuple[Chosen, ...]) -> None:
-    """Raise UserError if a part makes a kind of call that its model does not answer or that is not registered, or if
-    two parts have different dialogues with one model."""
+def check(parts: tuple[Chosen, ...], forms: tuple[tuple[str, str], ...] = ()) -> None:
+    """Raise UserError if a part does not take answers in the form that its model gives, if it makes a kind of call that
+    its model does not answer or that is not registered, or if two parts have different dialogues with one model.
+    `forms`: role and form of the answers (`ModelPart.answer`) of models that do not answer in text."""
     for role, of, name in (part for part in parts if part.kind in registry.MODELS):
-        answers = answered(of, registry.get(of, name))
-        for kind, asker in put(parts, role).items():
+        answers, form = answered(of, registry.get(of, name)), dict(forms).get(role, TEXT)
+        for asker, config in _needing(parts, role) if form != TEXT else ():
+            taken = (TEXT, *getattr(config, "answer_forms", {}).get(role, ()))
+            if form not in taken:
+                raise UserError(
+                    f"{of} {name!r} answers by {form} in the role {role!r}, and the {asker} takes answers there as "
+                    f"{' or '.join(taken)}; leave {role}.answer={form} out, or choose another {role}=…"
+                )
+        for kind, asker in put(parts, role, form).items():
             registry.get("call", kind)
             if kind not in answers:
                 raise UserError(

@@ -20,7 +20,7 @@ from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
-from guidebench.harness.parts import AskingPart, CellView, FilePart, Part
+from guidebench.harness.parts import TEXT, AskingPart, CellView, FilePart, Part
 from guidebench.harness.plan import answering, arrays
 from guidebench.harness.plan.names import NO_STAND_INS, Chosen, Names, StandIns
 from guidebench.harness.plan.roles import learner_of, unfilled
@@ -669,7 +669,10 @@ def validate(cell: Cell) -> None:
     _check_widths(cell)
     _check_losses(cell)
     _check_solver(cell)
-    answering.check(cell.names.parts)
+    models = [(part.role, cell.section(part.role)) for part in cell.names.of(*registry.MODELS)]
+    for role, model in models:
+        answering.check_choices(role, model)
+    answering.check(cell.names.parts, tuple((role, model.answer) for role, model in models if model.answer != TEXT))
     arrays.every(cell.names.parts, place)
     for role in answering.consulted_roles(cell.names.parts):
         if f"{role}.delay" in cell.overrides:

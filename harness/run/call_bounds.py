@@ -19,7 +19,7 @@ from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
 from guidebench.harness.models.calls import ChatCall, Usage
 from guidebench.harness.models.checkup import tiny
-from guidebench.harness.parts import MESSAGE, AskingPart, CellView, Most, ReplayPart, clip_length
+from guidebench.harness.parts import CHOICE, MESSAGE, AskingPart, CellView, Most, ReplayPart, clip_length
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Chosen
@@ -81,8 +81,12 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     `kind`: the model's kind of part.
 
     In a conversation with a prompt of P tokens, request k (from 0) reads P + k (M + R) tokens: the prompt, the k
-    earlier replies of at most M tokens, and the texts of at most R tokens that answered them."""
+    earlier replies of at most M tokens, and the texts of at most R tokens that answered them. A choice is one request,
+    and another if it is calibrated."""
     recipe = recipes.recipe(model.model)
+    if model.answer == CHOICE:  # the prompt lists the candidates, so these take no more than it does
+        times = bound.questions * (1 + model.calibrate) * model.policy().attempts
+        return Usage(times, times * (2 * bound.prompt + 2 * MESSAGE))
     tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
     image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)

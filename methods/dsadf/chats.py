@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from guidebench.harness.capabilities import HasSubgoals, NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Suite
+from guidebench.harness.models.choosing import Choosing
 from guidebench.harness.parts import CellView, ModelPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
@@ -88,7 +89,7 @@ class ScriptedReflector(Scripted):
 
 @register.chat("scripted_performer")
 @dataclass(frozen=True)
-class ScriptedPerformer(Scripted):
+class ScriptedPerformer(Scripted, Choosing):
     """Hand-written: looks in the prompt's list for an action that serves the sub-goal, and errs at the configured
     rates."""
 
@@ -99,6 +100,7 @@ class ScriptedPerformer(Scripted):
 
     version: ClassVar[int] = 2
     role: ClassVar[str] = "performer"
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     title: ClassVar[str] = "hand-written: it reads sub-goal, sentences and possible actions"
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
@@ -110,7 +112,7 @@ class ScriptedPerformer(Scripted):
 
 @register.chat("scripted_scorer")
 @dataclass(frozen=True)
-class ScriptedScorer(Scripted):
+class ScriptedScorer(Scripted, Choosing):
     """Hand-written: the share of the attempts in the prompt that reached the sub-goal, with an error."""
 
     noise: Annotated[float, Bounds(0, 1)] = 0.1
@@ -120,6 +122,7 @@ class ScriptedScorer(Scripted):
 
     version: ClassVar[int] = 1
     role: ClassVar[str] = "scorer"
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     title: ClassVar[str] = "hand-written: it counts the attempts in the prompt"
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
@@ -188,7 +191,7 @@ class OracleReflector(KnowsSubgoals):
 
 @register.chat("oracle_performer")
 @dataclass(frozen=True)
-class OraclePerformer(Privileged):
+class OraclePerformer(Privileged, Choosing):
     """Privileged: names the action of the suite's own solver, which acts towards the task whatever the sub-goal is, and
     errs at the configured rate."""
 
@@ -198,6 +201,7 @@ class OraclePerformer(Privileged):
     citation: ClassVar[str] = "% no model, it is told the action of the suite's solver"
     role: ClassVar[str] = "performer"
     follows_solver: ClassVar[bool] = True
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     title: ClassVar[str] = "privileged: it is told the action of the suite's solver"
 
     def spawn(self, suite: Suite, task: str) -> Oracle:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from guidebench.baselines.conversing import Misread, converse, unlike
-from guidebench.harness.interfaces import Array, Unusable
-from guidebench.harness.models.calls import AskModel
+from guidebench.harness.interfaces import Array, Choose, Unusable
+from guidebench.harness.models.calls import AskModel, Message
 from guidebench.harness.texts import JSON
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.planning import one_line
@@ -18,7 +18,10 @@ LONGEST = 4_000
 
 
 class PerformerDialogue:
-    """A dialogue that asks for an action until a possible one is named, at most 1 + `retries` times."""
+    """A dialogue that asks for an action until a possible one is named, at most 1 + `retries` times, or for a choice
+    among the possible ones."""
+
+    choices = 1
 
     def __init__(self, goal: str, actions: Sequence[str], retries: int) -> None:
         """`retries`: further attempts after a reply that names no possible action."""
@@ -54,6 +57,22 @@ class PerformerDialogue:
         reply = next(str(message.content[0]) for message in reversed(outcome.messages) if message.role == "assistant")
         answer = {"action": outcome.value or "", "faults": faults, "said": one_line(reply[:LONGEST])}
         return answer if outcome.value else Unusable(answer)
+
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | None:
+        """Return the chosen action as the dialogue does, and say how likely it is; None without an answer."""
+        names = [self._actions[number] for number in question["possible"]]
+        names += [prompts.DONE] if question["may_end"] else []
+
+        def message(text: str) -> Message:
+            return prompts.choosing_action(
+                question.get("goal", self._goal), text, names, question["subgoal"], question["recent"],
+                question.get("effects", {}),
+            )  # fmt: skip
+
+        choice = await choose(
+            message(question["text"]), prompts.ACTION_PREFIX, [f" {name}" for name in names], message(prompts.NOTHING)
+        )
+        return None if choice is None else {"action": names[choice.number], "faults": [], "said": choice.words}
 
     def misfit(self, content: Any, frames: int, answer: Any) -> str:
         """Return why an answer to another question cannot answer this one, or "": its action is not possible now."""

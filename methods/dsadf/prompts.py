@@ -48,8 +48,19 @@ Then answer in three parts. "Strengths:" and what is good. "Weaknesses:" and wha
     + FORM
 )
 AGAIN_REQUEST = "Write the final plan, which takes the reflection into account: " + FORM
+CHOOSE_REQUEST = "Name the action of the list that helps most now."
+OR_CHOOSE_DONE = ' The name "{done}" says that the present sub-goal is reached already.'
+ACTION_PREFIX, SCORE_PREFIX = "Action:", "Proficiency:"
+"""Beginnings of answers that are chosen among candidates."""
+SCORES = tuple(f"{tenths / 10:.1f}" for tenths in range(11))
+"""Proficiencies among which a scorer chooses (choice: steps of a tenth)."""
+NOTHING = "N/A"
+"""What stands for the state in a question without content (Zhao et al. 2021)."""
 ACT_REQUEST = "Answer with the name of one of the actions above, alone on a line, and nothing else."
 OR_DONE = ' If the present sub-goal is reached already, answer "{done}" instead.'
+CHOOSE_SCORE_REQUEST = """\
+Can the agent be trusted to do this step by itself? Say it by a number from 0.0, it cannot do it, to 1.0, it always \
+does it quickly."""
 SCORE_REQUEST = """\
 Can the agent be trusted to do this step by itself? Answer with a JSON object alone, {"proficiency": p}, where p is a \
 number from 0, it cannot do it, to 1, it always does it quickly."""
@@ -113,6 +124,28 @@ def performing(
     parts[EFFECTS] = _list(f"{action}: {deed}" for action, deed in effects.items())
     request = ACT_REQUEST + (OR_DONE.format(done=DONE) if may_end else "")
     return _message(PERFORMER, {**parts, REQUEST: request})
+
+
+def choosing_action(
+    goal: str,
+    text: str,
+    names: Sequence[str],
+    subgoal: str,
+    recent: Sequence[str],
+    effects: Mapping[str, str] = MappingProxyType({}),
+) -> Message:
+    """Return the message after which one of `names` is chosen, with the state last, since all else changes more rarely.
+    `names`: the actions that are possible now, and `done` if it may be chosen; the others as of `performing`."""
+    request = CHOOSE_REQUEST + (OR_CHOOSE_DONE.format(done=DONE) if DONE in names else "")
+    parts = {GOAL: goal, SUBGOAL: subgoal, ACTIONS: _list(name for name in names if name != DONE)}
+    parts[EFFECTS] = _list(f"{action}: {deed}" for action, deed in effects.items())
+    return _message(f"{PERFORMER} {request}", {**parts, RECENT: ", ".join(recent), STATE: text})
+
+
+def choosing_score(goal: str, subgoal: str, behaviour: str) -> Message:
+    """Return the message after which one of `SCORES` is chosen, with what was observed last."""
+    parts = {GOAL: goal, SUBGOAL: subgoal, BEHAVIOUR: behaviour}
+    return _message(f"{SCORER} {CHOOSE_SCORE_REQUEST}", parts)
 
 
 def inferring(goal: str, history: str, hint: str) -> Message:

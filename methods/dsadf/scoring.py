@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from guidebench.baselines.conversing import Misread, converse, first_object
-from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import AskModel
+from guidebench.harness.interfaces import Array, Choose
+from guidebench.harness.models.calls import AskModel, Message
 from guidebench.methods.dsadf import prompts
 from guidebench.methods.dsadf.memory import Skill
 from guidebench.methods.dsadf.planning import one_line
@@ -32,7 +32,10 @@ def _many(count: int, thing: str) -> str:
 
 
 class ScorerDialogue:
-    """A dialogue that asks for a proficiency until one can be read, at most 1 + `retries` times."""
+    """A dialogue that asks for a proficiency until one can be read, at most 1 + `retries` times, or for a choice among
+    tenths."""
+
+    choices = 1
 
     def __init__(self, goal: str, retries: int) -> None:
         """`retries`: further attempts after a reply without a usable number."""
@@ -51,6 +54,18 @@ class ScorerDialogue:
         if outcome.value is None:
             return None
         return {FIELD: outcome.value, "said": one_line(str(outcome.messages[-1].content[0]))}
+
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | None:
+        """Return the chosen proficiency as the dialogue does, and say how likely it is; None without an answer."""
+
+        def message(behaviour: str) -> Message:
+            return prompts.choosing_score(question.get("goal", self._goal), question["subgoal"], behaviour)
+
+        candidates = [f" {score}" for score in prompts.SCORES]
+        choice = await choose(
+            message(question["behaviour"]), prompts.SCORE_PREFIX, candidates, message(prompts.NOTHING)
+        )
+        return None if choice is None else {FIELD: float(prompts.SCORES[choice.number]), "said": choice.words}
 
 
 def proficiency(reply: str) -> float:

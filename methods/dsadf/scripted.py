@@ -202,6 +202,10 @@ class PromptPerformer:
         may_end = f'"{DONE}"' in texts[0]
         return step(sections.get(SUBGOAL) or sections.get(GOAL, ""), sections.get(STATE, ""), possible, may_end, draw)
 
+    def weigh(self, messages: tuple[Message, ...], candidates: Sequence[str]) -> list[float]:
+        """Return 1 for the candidate that it would name, else 0; 1 for all where it would name none of them."""
+        return alone(self(messages), candidates)
+
 
 class PromptScorer:
     """Answers the scorer's prompts by counting the attempts in them."""
@@ -219,6 +223,24 @@ class PromptScorer:
         reached, missed = behaviour.count("reached after"), behaviour.count("not reached in")
         score = reached / max(reached + missed, 1) + self._noise * (2 * chance("noise", texts[0]) - 1)
         return f'{{"proficiency": {min(max(score, 0.0), 1.0):.2f}}}'
+
+    def weigh(self, messages: tuple[Message, ...], candidates: Sequence[str]) -> list[float]:
+        """Return 1 for the candidate that is nearest to its score, else 0; 1 for all where it gives no score."""
+        answer = self(messages)
+        if not answer.startswith("{"):
+            return [1.0] * len(candidates)
+        score = json.loads(answer)["proficiency"]
+        return alone(min(candidates, key=lambda candidate: abs(float(candidate) - score)), candidates)
+
+
+def alone(name: str, candidates: Sequence[str]) -> list[float]:
+    """Return 1 for the candidate that is `name`, white space aside, and 0 for others; 1 for all if none is.
+
+    >>> alone("eat cow", [" noop", " eat cow"])
+    [0.0, 1.0]
+    """
+    weights = [float(candidate.strip() == name.strip()) for candidate in candidates]
+    return weights if any(weights) else [1.0] * len(candidates)
 
 
 def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: float) -> str:

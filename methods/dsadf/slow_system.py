@@ -14,7 +14,7 @@ from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import AgentPart, CellView, Most
+from guidebench.harness.parts import CHOICE, AgentPart, CellView, Most
 from guidebench.harness.settings import Bounds, Unit, cite
 from guidebench.methods.dsadf import deliberation, expected, rules
 from guidebench.methods.dsadf.chats import check_known
@@ -98,6 +98,7 @@ class Performs(AgentPart):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({PERFORMER: "chat"})
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: {PERFORMER: name} for name in ("scripted", "oracle")}
     consults: ClassVar[tuple[str, ...]] = (PERFORMER,)
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({PERFORMER: (CHOICE,)})
     max_tokens: ClassVar[Mapping[str, Any]] = MappingProxyType({
         PERFORMER: cite(32, "choice: an action has two or three words")
     })  # fmt: skip

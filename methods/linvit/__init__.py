@@ -21,7 +21,8 @@ from guidebench.baselines.text_acting import TEXT, readings, room, tells, untold
 from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, Build, Dialogue, Learner, Observations, Suite
-from guidebench.harness.parts import AgentPart, CellView, ModelPart, Most
+from guidebench.harness.models.choosing import Choosing
+from guidebench.harness.parts import CHOICE, AgentPart, CellView, ModelPart, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, cite
@@ -58,6 +59,7 @@ class PriorGuided(Standard):
         "oracle": {PRIOR: "oracle"},
     }
     consults: ClassVar[tuple[str, ...]] = (PRIOR,)
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {PRIOR: (CHOICE,)}
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:
         """Return the task's observations without sentences and with the prior; unchanged where `fits` refuses them."""
@@ -163,7 +165,7 @@ class PriorDqn(DuelingDqn):
 
 @register.chat("scripted_prior")
 @dataclass(frozen=True)
-class ScriptedPrior(ModelPart):
+class ScriptedPrior(Choosing):
     """Hand-written: weighs actions by a few rules for the sentences of Crafter and of Housekeep in a prompt."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
@@ -175,6 +177,7 @@ class ScriptedPrior(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written: rules for the sentences of Crafter and of Housekeep"
     backend: ClassVar[str] = "scripted"
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     title: ClassVar[str] = "hand-written: rules for the sentences of Crafter and of Housekeep"
 
     def fits(self, view: CellView) -> str:
@@ -191,7 +194,7 @@ class ScriptedPrior(ModelPart):
 
 @register.chat("oracle_prior")
 @dataclass(frozen=True)
-class OraclePrior(ModelPart):
+class OraclePrior(Choosing):
     """Privileged: all weight on the action of the suite's own solver in the state whose sentences are asked about
     first."""
 
@@ -204,6 +207,7 @@ class OraclePrior(ModelPart):
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
     follows_solver: ClassVar[bool] = True
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     title: ClassVar[str] = "privileged: it is told the action of the suite's solver"
 
     def fits(self, view: CellView) -> str:

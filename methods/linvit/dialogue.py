@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guidebench.baselines.conversing import Misread, converse, filled, first_object, unlike
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Choose
 from guidebench.harness.models.calls import AskModel, Message
 
 PROMPT = """\
@@ -22,6 +22,17 @@ Give each action that helps now a weight above 0, the larger the more it helps. 
 weight 0. Reply with a single JSON object and no other text, with names from the list:
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
 """The prompt, in our words; the paper gives none for a table of probabilities."""
+CHOICE_PROMPT = """\
+An agent acts in a simulated world, one action at a time. Name the action that a sensible player would take next.
+
+The goal: {instruction}
+The actions:
+{actions}
+
+The state: {state}"""
+"""The prompt after which an action is chosen, with the state last, since all else is the same in each question."""
+PREFIX, NOTHING = "Action:", "N/A"
+"""Beginning of an answer that is chosen, and what stands for the state in a question without content."""
 REMINDER = """\
 I cannot use this reply: {fault}. Reply again with the whole JSON object, corrected, and no other text:
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
@@ -29,7 +40,9 @@ I cannot use this reply: {fault}. Reply again with the whole JSON object, correc
 
 class PriorDialogue:
     """A dialogue that asks for the weights of the actions in a state until a reply can be read, at most 1 + `retries`
-    times."""
+    times, or takes the probabilities with which a model chooses among the actions."""
+
+    choices = 1
 
     def __init__(self, names: Sequence[str], retries: int) -> None:
         """`names`: the actions in words, in order; `retries`: further attempts after a reply that cannot be read."""
@@ -50,6 +63,15 @@ class PriorDialogue:
         outcome = await converse(ask, (prompt,), read, reminder, self._retries)
         return None if outcome.value is None else {"weights": outcome.value[0], "unknown": outcome.value[1]}
 
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | None:
+        """Return the probabilities of the actions as the dialogue does its weights; None without an answer."""
+        candidates = [f" {name}" for name in self._names]
+        stated, neutral = (
+            message({**question, "state": state}, self._names, CHOICE_PROMPT) for state in (question["state"], NOTHING)
+        )
+        choice = await choose(stated, PREFIX, candidates, neutral)
+        return None if choice is None else {"weights": choice.probabilities.tolist(), "unknown": 0}
+
     def misfit(self, content: Any, frames: int, answer: Any) -> str:
         """Return why an answer to another question cannot answer this one, or "": it weighs other actions."""
         count = len(self._names)
@@ -58,10 +80,11 @@ class PriorDialogue:
         return unlike(answer, form) or ("" if sum(answer["weights"]) > 0 else "all of its weights are 0")
 
 
-def message(content: Mapping[str, str], names: Sequence[str]) -> Message:
-    """Return the message that asks for weights. `content`: instruction and state; `names`: the actions in words."""
+def message(content: Mapping[str, str], names: Sequence[str], prompt: str = PROMPT) -> Message:
+    """Return the message that asks for weights, or for another answer by its `prompt`. `content`: instruction and
+    state; `names`: the actions in words."""
     listed = "\n".join(f"- {name}" for name in names)
-    return Message("user", (filled(PROMPT, {**content, "actions": listed}),))
+    return Message("user", (filled(prompt, {**content, "actions": listed}),))
 
 
 def reminder(misread: Misread) -> str:

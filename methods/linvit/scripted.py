@@ -92,6 +92,12 @@ class Weigher:
         weighed = tidying(state) if "you hold " in state else playing(goal, state, actions)
         return json.dumps({"weights": weighed or dict.fromkeys(actions, 1)})
 
+    def weigh(self, messages: tuple[Message, ...], candidates: Sequence[str]) -> list[float]:
+        """Return the weight of each candidate, an action of the prompt; 1 for all where there is no such prompt."""
+        answer = self(messages)
+        weights = {} if answer == LOST else json.loads(answer)["weights"]
+        return [weights.get(candidate.strip(), 0.0) if weights else 1.0 for candidate in candidates]
+
 
 def tidying(state: str) -> dict[str, float]:
     """Return the weights in a state of Housekeep.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from guidebench.baselines.conversing import longest_instruction
 from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import CellView, ModelPart, Most, TeacherPart
+from guidebench.harness.models.choosing import Choosing
+from guidebench.harness.parts import CHOICE, CellView, Most, TeacherPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -70,6 +71,7 @@ class Llm(TeacherPart):
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"chat": "scripted"}}
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {"chat": (CHOICE,)}
     citation: ClassVar[str | Path] = Path(__file__).with_name("llm.bib")
 
     def fits(self, view: CellView) -> str:
@@ -93,6 +95,13 @@ class Llm(TeacherPart):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
         if self.augment == "decision_transformer" and not demonstrates(view.suite, view.task):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
+        if view["chat"].answer == CHOICE and (self.prompt or self.shots):
+            return "teacher.prompt and teacher.shots are for answers in text; leave them out with chat.answer=choice"
+        if view["chat"].answer == CHOICE and self.augment == "llm":
+            return (
+                "teacher.augment=llm has the chat write a trajectory, which is no choice among candidates; set "
+                "teacher.augment=none, or leave chat.answer=choice out"
+            )
         if self.shots and self.prompt and "{example}" not in self.prompt:
             return "teacher.shots=1 needs {example} in teacher.prompt"
         return ""
@@ -147,7 +156,7 @@ class Llm(TeacherPart):
 
 @register.chat("scripted")
 @dataclass(frozen=True)
-class Scripted(ModelPart):
+class Scripted(Choosing):
     """Reads the coordinates in a prompt of teacher `llm` and compares distances; it errs at configured rates."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
@@ -173,6 +182,7 @@ class Scripted(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written for this task"
     backend: ClassVar[str] = "scripted"
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 

@@ -15,7 +15,7 @@ import numpy as np
 from guidebench.baselines.conversing import Conversation, Misread, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
-from guidebench.harness.interfaces import Array, Coordinates, Surroundings, Unusable
+from guidebench.harness.interfaces import Array, Choose, Coordinates, Surroundings, Unusable
 from guidebench.harness.models.calls import AskModel
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class PairDialogue:
     ) -> None:
         """`things` are the coordinates written in prompts, `goal` the task's instruction, `around` its surroundings."""
         self._settings, self._things, self._goal, self._around = settings, things, goal, around
+        self.choices = 1 + settings.double_check
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
@@ -57,6 +58,22 @@ class PairDialogue:
         elif not self._settings.keep_sampled:
             return Unusable(answers)
         return answers
+
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | Unusable | None:
+        """Return the answers about a pair as the dialogue does, each verdict a choice among first, second and equal;
+        None if the first choice got no answer."""
+        pair = np.asarray(question["segments"], np.float32)
+
+        async def prefer(first_index: int, second_index: int) -> Conversation[int]:
+            ordered = [pair[first_index], pair[second_index]]
+            messages = prompts.choosing(self._things, self._goal, self._around, ordered, self._settings.decimals)
+            candidates = [f" {verdict}" for verdict in prompts.VERDICTS]
+            choice = await choose(messages[0], prompts.PREFIX, candidates, messages[1], "verdict")
+            if choice is None:
+                return Conversation(None, "failed", messages[:1], 0)
+            return Conversation(choice.number, "", messages[:1], 0)
+
+        return concluded((await weigh(prefer, self._settings.double_check))[1])
 
     async def _prefer(self, ask: AskModel, first: Array, second: Array) -> Conversation[int]:
         """Ask which of two segments [H, D] is better, shown in this order."""

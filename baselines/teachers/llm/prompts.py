@@ -38,6 +38,25 @@ End with a line that holds one digit and nothing else: 1 for Trajectory 1, 2 for
 tell or see no difference that matters.
 """
 """Placeholders: see `PROMPT_NEEDS` and `PROMPT_MAY`."""
+CHOICE_PROMPT = """\
+You assess how well attempts at a task are going. All you have are coordinates; lengths are in metres. Say which of \
+two trajectories furthers the task more: the first, the second, or equal where there is no difference that matters.
+
+The task: {goal}
+
+Each trajectory has {steps} consecutive steps, from different attempts, and is a JSON object:
+{meanings}
+
+{surroundings}First trajectory:
+{trajectory_1}
+
+Second trajectory:
+{trajectory_2}
+"""
+"""The prompt after which one of `VERDICTS` is chosen; placeholders as of `PROMPT`."""
+PREFIX, VERDICTS, NOTHING = "More helpful:", ("equal", "first", "second"), "N/A"
+"""Beginning of an answer that is chosen; the answers that mean 0, 1 and 2; and what stands for the trajectories in a
+question without content."""
 IMAGINE_PROMPT = """\
 You preferred Trajectory {preferred}. With your analysis in mind, write down a trajectory that furthers the task still \
 more, from the same first step as Trajectory {preferred}.
@@ -88,7 +107,7 @@ def pair(
     settings: Llm, things: Sequence[Coordinates], goal: str, around: Surroundings | None, one: Array, other: Array
 ) -> Message:
     """Return the message that asks which of two segments [H, D] is better."""
-    values = {
+    blanks = {
         "goal": goal,
         "steps": len(one),
         "meanings": meanings(things),
@@ -97,7 +116,21 @@ def pair(
         "trajectory_2": trajectories.text(trajectories.named_points(things, other), settings.decimals),
         "example": example(things) if settings.shots else "",
     }
-    return Message("user", (filled(settings.prompt or PROMPT, values),))
+    return Message("user", (filled(settings.prompt or PROMPT, blanks),))
+
+
+def choosing(
+    things: Sequence[Coordinates], goal: str, around: Surroundings | None, pair: Sequence[Array], decimals: int
+) -> tuple[Message, Message]:
+    """Return the message after which one of `VERDICTS` is chosen about two segments [H, D], and the same without
+    content, which has `NOTHING` in place of the trajectories."""
+    blanks = {"goal": goal, "steps": len(pair[0]), "meanings": meanings(things), "surroundings": surroundings(around)}
+    texts = [trajectories.text(trajectories.named_points(things, segment), decimals) for segment in pair]
+    first, second = (
+        Message("user", (filled(CHOICE_PROMPT, {**blanks, "trajectory_1": one, "trajectory_2": other}),))
+        for one, other in (texts, (NOTHING, NOTHING))
+    )
+    return first, second
 
 
 def better(
@@ -106,14 +139,14 @@ def better(
 ) -> Message:  # fmt: skip
     """Return the message that asks for a segment of `length` steps that begins as `start` and is better than the
     `preferred` one, 1 or 2."""
-    values = {
+    blanks = {
         "preferred": preferred,
         "goal": goal,
         "way": way(things, around),
         "steps": length,
         "start": trajectories.text(start, settings.decimals),
     }
-    return Message("user", (filled(settings.imagine_prompt or IMAGINE_PROMPT, values),))
+    return Message("user", (filled(settings.imagine_prompt or IMAGINE_PROMPT, blanks),))
 
 
 def meanings(things: Sequence[Coordinates]) -> str:

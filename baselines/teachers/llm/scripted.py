@@ -21,12 +21,14 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from guidebench.baselines.conversing import chance
 from guidebench.baselines.teachers.llm import reading, trajectories
+from guidebench.baselines.teachers.llm.prompts import VERDICTS
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Message
 
@@ -74,6 +76,13 @@ class ScriptedReader:
             if pair:
                 return _continued(question, pair[0], length, int(4 * chance("fault", conversation)) if spoilt else None)
         return LOST
+
+    def weigh(self, messages: tuple[Message, ...], candidates: Sequence[str]) -> list[float]:
+        """Return 1 for the verdict that its reply ends with, else 0; 1 for all of `VERDICTS` if it has none."""
+        ending = self(messages).rsplit("\n", 1)[-1]
+        if ending not in ("0", "1", "2"):
+            return [1.0] * len(candidates)
+        return [float(candidate.strip() == VERDICTS[int(ending)]) for candidate in candidates]
 
     def _compare(self, question: str, first: PromptTrajectory, second: PromptTrajectory, spoilt: bool) -> str:
         """Return a description of both trajectories, a comparison, and the verdict in its own line."""

@@ -21,6 +21,10 @@ MOST_CANDIDATES = 512
 """Candidates of a call at most (choice: more than the actions, goals or scores of any method here)."""
 
 
+LEAST = 1e-6
+"""Least share of the probability that hand-written code gives a candidate, since log 0 is not finite."""
+
+
 @register.call("choice")
 @dataclass(frozen=True, eq=False)
 class ChoiceCall(Call):
@@ -104,6 +108,14 @@ class ChoiceCall(Call):
         if np.shape(recorded) != np.shape(now) or not np.array_equal(recorded[:, 2], now[:, 2]):
             return math.inf
         return float(np.abs(shares(turns(recorded)) - shares(turns(now))).sum() / 2)
+
+    def answered_by(self, code: Any) -> Any:
+        """Return the answer that follows from the weights of hand-written code, `code.weigh(messages, candidates)`, of
+        which at least one is above 0: log p of each candidate by its share of their sum, at least `LEAST`, as one token
+        after which the turn ends."""
+        weights = np.array(code.weigh(self.messages, self.candidates), np.float64)
+        log_p = np.log(np.maximum(weights / weights.sum(), LEAST))
+        return np.stack([log_p, np.zeros_like(log_p), np.ones_like(log_p)], axis=1).astype(np.float32)
 
     @classmethod
     def sections(cls, form: Mapping[str, Json]) -> CallSections:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.access import Served, Writing
+from guidebench.harness.models.choosing import Choosing
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @register.chat("openai")
 @dataclass(frozen=True)
-class OpenAI(Served, Writing):
+class OpenAI(Served, Choosing, Writing):
     """Asks a served language model and returns its text as the answer."""
 
     model: str = "gpt-4o-mini"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from guidebench.harness.models.access import Local, Writing
+from guidebench.harness.models.choosing import Choosing
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @register.chat("transformers")
 @dataclass(frozen=True)
-class Transformers(Local, Writing):
+class Transformers(Local, Choosing, Writing):
     """Asks a language model that runs on this machine and returns its text as the answer, or how likely it says each of
     some candidates."""
 

@@ -209,10 +209,10 @@ ASKING = """
     )
 
 
-    @register.model_set("tiny")
-    class Tiny(ModelSet):
+    @register.model_set("small")
+    class Small(ModelSet):
         '''Models of a few weights.'''
-        name = "tiny"
+        name = "small"
         substitutes = ("scripted",)
 
         def words(self, role):
@@ -225,17 +225,17 @@ ASKING = """
 @pytest.fixture
 def wondering_method(plugin: Callable[..., Path]) -> None:
     entries = {kind: f"{name} = asking" for kind, name in
-               (("guide", "wondering"), ("method", "wondering"), ("model_set", "tiny"))}  # fmt: skip
+               (("guide", "wondering"), ("method", "wondering"), ("model_set", "small"))}  # fmt: skip
     plugin("asking", ASKING, entries)
 
 
 def test_a_package_adds_a_set_whose_words_are_those_of_a_command(wondering_method: None) -> None:
     words = ("method=wondering", "task=5x5", "profile=smoke")
     by_hand = plan_cell(*words, "sage=transformers", "sage.model=tiny", "sage.dtype=float32")
-    cell = plan_cell(*words, "models=tiny")
+    cell = plan_cell(*words, "models=small")
     assert (cell.id, cell.overrides, cell.variant) == (by_hand.id, by_hand.overrides, by_hand.variant)
-    assert plan_cell(*words, "models=tiny", "sage.dtype=bfloat16").section("sage").dtype == "bfloat16"
-    assert str(plan_cell(*VLM_RB, "profile=smoke", "models=tiny").standing) == "tiny (judge: scripted)"
+    assert plan_cell(*words, "models=small", "sage.dtype=bfloat16").section("sage").dtype == "bfloat16"
+    assert str(plan_cell(*VLM_RB, "profile=smoke", "models=small").standing) == "small (judge: scripted)"
 
 
 def test_a_role_in_which_no_set_has_a_part_is_named_once_it_is_asked(wondering_method: None) -> None:

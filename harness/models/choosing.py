@@ -1,0 +1,90 @@
+"""Choices: the settings by which a chat chooses among candidate answers, and the dialogue that makes such choices.
+
+A part whose dialogue is a `ChoosesAnswers` names the candidates of a question. The chat says how likely it would write
+each of them (`ChoiceCall`), and the settings here turn that into the answer. Recorded calls hold none of these settings
+but `answer`, so that one recording serves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from guidebench.harness.interfaces.questions import Choice, ChoosesAnswers
+from guidebench.harness.models.calls import AskModel, ChoiceCall, Message
+from guidebench.harness.models.choice_scores import Acting, Scoring, chosen, mass, scored, shares
+from guidebench.harness.parts import TEXT, AskingPart, ModelPart
+from guidebench.harness.settings import Later
+from guidebench.harness.types import Array
+
+if TYPE_CHECKING:
+    from guidebench.harness.interfaces import Dialogue, Suite
+
+SETTINGS = ("answer", *ModelPart.choice_settings)
+"""Settings of `Choosing`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choosing(ModelPart):
+    """Settings of a chat that writes its answer, or chooses among the candidates that the asking part names."""
+
+    answer: Annotated[Literal["text", "choice"], Later] = "text"
+    """Form of the answers: text that the model writes, or the candidate that it finds most likely among those that the
+    asking part names, such as the possible actions (choice: text, as in the papers)."""
+    candidate_score: Annotated[Scoring, Later] = "sum"
+    """With `answer=choice`, score of a candidate: `sum`, the log-probability of its tokens and of the end of the turn
+    after it; or `per_token` or `per_byte`, that of its tokens divided by their number, or by that of its bytes (choice:
+    the probability of the answer)."""
+    calibrate: Annotated[bool, Later] = False
+    """With `answer=choice`, whether the score of the same candidate under a question without content is subtracted
+    (choice: no; Zhao et al. 2021, "Calibrate before use")."""
+    acts: Annotated[Acting, Later] = "argmax"
+    """With `answer=choice`, which candidate is chosen: that of the highest score, or one drawn with the probabilities
+    of the scores, by a hash of the question and the run's seed (choice: the highest)."""
+
+
+class ByChoice:
+    """The dialogue in which a model chooses among candidates, by the settings of its role."""
+
+    def __init__(self, dialogue: ChoosesAnswers, model: Choosing, seed: str = "") -> None:
+        """`dialogue`: names the candidates and makes the answer; `seed`: the run's seed."""
+        self._dialogue, self._model, self._seed = dialogue, model, seed
+        self.calls = dialogue.choices * (1 + model.calibrate)
+
+    def of_run(self, run: str) -> ByChoice:
+        """Return the dialogue of a run, CELL/SEED, whose draws depend on its seed."""
+        return ByChoice(self._dialogue, self._model, run.rpartition("/")[2])
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Any:
+        """Return the answer to a question, as the asking part's own dialogue does."""
+        model = self._model
+
+        async def choose(
+            message: Message, prefix: str, candidates: Sequence[str], neutral: Message, aim: str = ""
+        ) -> Choice | None:
+            call = ChoiceCall((message,), prefix, tuple(candidates), aim)
+            reply = await ask(call)
+            if reply.failure:
+                return None
+            content_free = None
+            if model.calibrate:
+                neutral_reply = await ask(ChoiceCall((neutral,), prefix, call.candidates, f"{aim} without content"))
+                if neutral_reply.failure:
+                    return None
+                content_free = neutral_reply.value
+            scores = scored(reply.value, call.candidates, model.candidate_score, content_free)
+            number = chosen(scores, model.acts, call.request({}, None).key, self._seed)
+            return Choice(number, shares(scores), mass(reply.value))
+
+        return await self._dialogue.choose(content, frames, choose)
+
+
+def dialogue_of(part: AskingPart, suite: Suite, task: str, role: str, model: ModelPart) -> Dialogue:
+    """Return the dialogue of a part with the model in a role, in the form of answers that the model's settings
+    select."""
+    dialogue = part.dialogue(suite, task, role)
+    if not isinstance(model, Choosing) or model.answer == TEXT:
+        return dialogue
+    assert isinstance(dialogue, ChoosesAnswers), "`check_form` refuses others"
+    return ByChoice(dialogue, model)

@@ -1,0 +1,146 @@
+"""Choices among candidates: the calls that are made, and the answers that follow from a role's settings."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.interfaces import Array, Choice, Choose
+from guidebench.harness.models import study_models
+from guidebench.harness.models.calls import Answer, Call, ChoiceCall, Message, Usage
+from guidebench.harness.models.chats.transformers_ import Transformers
+from guidebench.harness.models.chats.uniform import EqualWeights
+from guidebench.harness.models.choosing import ByChoice, Choosing
+from guidebench.harness.parts import Most
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import call_bounds
+from tests.refusals import check_refused
+
+ANSWER = np.array([[math.log(0.4), math.log(0.5), 1], [math.log(0.2), math.log(0.9), 2]], np.float32)
+"""By hand: turns of .2 and .18; per token .4 and √.2 = .447."""
+CONTENT_FREE = np.array([[math.log(0.8), math.log(0.5), 1], [math.log(0.1), math.log(0.5), 2]], np.float32)
+"""By hand: turns of .4 and .05, so that calibration leaves .5 and 3.6."""
+
+
+class Colours:
+    """A dialogue that chooses between two colours."""
+
+    choices = 1
+
+    async def __call__(self, question: Any, frames: Array | None, ask: Any) -> Any:
+        raise AssertionError("it is asked for a choice")
+
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> Any:
+        stated, neutral = (Message("user", (f"The sky: {sky}.",)) for sky in (question, "N/A"))
+        return await choose(stated, "Colour:", [" red", " blue"], neutral)
+
+
+def ask_colours(settings: dict[str, Any], run: str = "CELL/0", sky: str = "clear") -> tuple[Choice, list[Call]]:
+    """Return the choice of a model with these settings, which answers by `ANSWER` or `CONTENT_FREE`, and its calls."""
+    calls: list[Call] = []
+    dialogue = ByChoice(Colours(), Transformers(answer="choice", **settings)).of_run(run)
+
+    async def ask(call: Call) -> Answer:
+        calls.append(call)
+        assert isinstance(call, ChoiceCall) and len(calls) <= dialogue.calls
+        return Answer(CONTENT_FREE if "N/A" in str(call.messages) else ANSWER)
+
+    return asyncio.run(dialogue(sky, None, ask)), calls
+
+
+@pytest.mark.parametrize(
+    ("settings", "number", "probabilities"),
+    [
+        ({}, 0, [0.2 / 0.38, 0.18 / 0.38]),
+        ({"candidate_score": "per_token"}, 1, [0.4 / (0.4 + math.sqrt(0.2)), math.sqrt(0.2) / (0.4 + math.sqrt(0.2))]),
+        ({"calibrate": True}, 1, [0.5 / 4.1, 3.6 / 4.1]),
+    ],
+)
+def test_the_settings_decide_by_one_recorded_answer(
+    settings: dict[str, Any], number: int, probabilities: list[float]
+) -> None:
+    choice, calls = ask_colours(settings)
+    assert (choice.number, choice.probabilities) == (number, pytest.approx(probabilities, abs=1e-6))
+    assert choice.mass == pytest.approx(0.38), "that of the question itself"
+    assert choice.words == f"probability {max(probabilities):.3g} among 2, which have the mass 0.38"
+    first = calls[0]
+    assert isinstance(first, ChoiceCall)
+    assert (first.prefix, first.candidates) == ("Colour:", (" red", " blue"))
+    assert [str(call.messages[0].content[0]) for call in calls if isinstance(call, ChoiceCall)] == [
+        "The sky: clear.", *["The sky: N/A."] * ("calibrate" in settings)
+    ]  # fmt: skip
+    assert study_models.identity(Transformers(answer="choice", **settings)) == study_models.identity(Transformers())
+
+
+def test_draws_differ_by_seed_and_question_and_not_by_cell() -> None:
+    def drawn(run: str) -> list[int]:
+        return [ask_colours({"acts": "sample"}, run, f"sky {number}")[0].number for number in range(40)]
+
+    assert drawn("A/1") == drawn("B/1") != drawn("A/2")
+    assert 10 < sum(drawn("A/1")) < 30, "about 47 % of the draws"
+
+
+def test_a_call_without_an_answer_is_no_choice() -> None:
+    for failing in (1, 2):
+        count = 0
+
+        async def ask(call: Call, failing: int = failing) -> Answer:
+            nonlocal count
+            count += 1
+            return Answer(None, "timeout") if count == failing else Answer(ANSWER)
+
+        dialogue = ByChoice(Colours(), Transformers(answer="choice", calibrate=True))
+        assert asyncio.run(dialogue("clear", None, ask)) is None
+
+
+def test_a_choice_is_bounded_by_its_question_and_that_without_content() -> None:
+    """By hand: 10 questions of 100 bytes, asked twice at most, with and without content; each reads the prompt and the
+    candidates, which it lists, and what separates two messages of 64 tokens."""
+    bound = call_bounds.questions(Most(10, calls=3, prompt=100), Transformers(answer="choice", calibrate=True))
+    assert bound == Usage(calls=40, tokens_in=40 * (2 * 100 + 2 * 64))
+
+
+class Unequal:
+    """Hand-written code that weighs candidates by their length."""
+
+    def weigh(self, messages: Sequence[Message], candidates: Sequence[str]) -> list[float]:
+        return [float(len(candidate) - 4) for candidate in candidates]
+
+
+def test_weights_of_hand_written_code_become_log_probabilities() -> None:
+    call = ChoiceCall((Message("user", ("?",)),), "Answer:", (" yes", " perhaps", " no way"))
+    answer = call.answered_by(Unequal())
+    assert np.exp(answer[:, 0]) == pytest.approx([1e-6, 4 / 7, 3 / 7]), "weights of 0, 4 and 3"
+    assert call.fault(answer) == "" and (answer[:, 1:] == [0, 1]).all()
+    assert np.exp(call.answered_by(EqualWeights())[:, 0]) == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize("name", registry.names("chat"))
+def test_every_chat_that_answers_choices_has_their_settings(name: str) -> None:
+    config = registry.get("chat", name)
+    assert issubclass(config, Choosing) or "choice" not in config.answers
+
+
+AGENT = ("suite=crafter_ood", "method=model_as_agent", "profile=smoke")
+PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uniform")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            (*AGENT, "performer=openai", "performer.answer=choice"),
+            "chat 'openai' answers only judge and chat and embed",
+        ),
+        ((*AGENT, "performer=scripted", "performer.acts=sample"), "performer.acts=sample applies to choices"),
+        (("suite=crafter_ood", "method=ellm", "profile=smoke", "goals=uniform"), "takes answers there as text"),
+        (PAIRS, "teacher.augment=llm has the chat write a trajectory"),
+        ((*PAIRS, "teacher.augment=none", "teacher.shots=1"), "teacher.shots are for answers in text"),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_refused_before_anything_runs(words: Sequence[str], message: str) -> None:
+    check_refused(message, matrix.plan, words)
