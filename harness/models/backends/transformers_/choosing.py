@@ -1,8 +1,17 @@
 """Choosing among candidates: log p of each candidate's tokens as the rest of a chat's answer, and of the turn's end.
 
-The prompt is computed once; its keys and values are continued by the candidates, `PART` at a time. A call is computed
-alone and in parts that follow from it, so its answer does not depend on what else waits. Where a model's cache does not
-reproduce the computation without one, each candidate is computed whole.
+There are three ways, of which a model takes the first that reproduces the last for a fixed call:
+
+| way | for | computes |
+| --- | --- | --- |
+| branched | texts, in networks whose layers attend to all tokens | the prompt's chunks, kept across calls; one pass |
+| continued | images, and other networks | the prompt once, continued by `PART` candidates at a time |
+| alone | all | each candidate with the whole prompt |
+
+The one pass of `branched` goes over what follows the kept chunks (`prefixes.py`) and over all candidates as branches.
+
+A call is computed alone and in parts that follow from it, so its answer depends neither on what else waits nor on what
+was asked before.
 """
 
 from __future__ import annotations
@@ -11,7 +20,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +30,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
 from guidebench.harness.models.backends.transformers_.judging import noise
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
+from guidebench.harness.models.backends.transformers_.prefixes import Prefixes
 from guidebench.harness.models.backends.transformers_.rendering import (
     end_tokens,
     parts_of,
@@ -32,11 +42,14 @@ from guidebench.harness.models.calls import ChoiceCall, Message, Reply, Usage
 
 PART = 16
 """Candidates that are computed together (choice: each takes a copy of the prompt's keys and values)."""
+LONGER = 24
+"""Times that the fixed call without an image repeats its question, so that its prompt has kept chunks."""
 TAIL = 16
 """Tokens of the prompt that are decoded with a candidate to see that its tokens are its own."""
 TYPES = ("mm_token_type_ids", "token_type_ids")
 """Inputs that say of each token whether it is text, which is 0."""
 Tokens = list[int]
+Way = Literal["branched", "continued", "alone"]
 
 
 class Choice(NamedTuple):
@@ -49,6 +62,38 @@ class Choice(NamedTuple):
     def length(self) -> int:
         """Return the tokens of the prompt."""
         return int(self.inputs["input_ids"].shape[1])
+
+
+class Tree(NamedTuple):
+    """Tokens of candidates, each once for all candidates that begin alike up to it."""
+
+    tokens: Tokens
+    depths: torch.Tensor
+    """Tokens of the candidate before each of `tokens`, int64 [tokens]."""
+    sees: torch.Tensor
+    """Whether a token sees another: itself and those before it in its candidate, bool [tokens, tokens]."""
+    paths: list[list[int]]
+    """Numbers of each candidate's tokens."""
+
+    @classmethod
+    def of(cls, candidates: Sequence[Tokens]) -> Tree:
+        """Return the tree of candidates.
+
+        >>> tree = Tree.of([[5, 6], [5, 7]])
+        >>> tree.tokens, tree.depths.tolist(), tree.paths
+        ([5, 6, 7], [0, 1, 1], [[0, 1], [0, 2]])
+        """
+        numbers: dict[tuple[int, ...], int] = {}
+        for tokens in candidates:
+            for length in range(1, 1 + len(tokens)):
+                numbers.setdefault(tuple(tokens[:length]), len(numbers))
+        sees = torch.eye(len(numbers), dtype=torch.bool)
+        for path, number in numbers.items():
+            if len(path) > 1:
+                sees[number] |= sees[numbers[path[:-1]]]
+        paths = [[numbers[tuple(tokens[:length])] for length in range(1, 1 + len(tokens))] for tokens in candidates]
+        depths = torch.tensor([len(path) - 1 for path in numbers])
+        return cls([path[-1] for path in numbers], depths, sees, paths)
 
 
 class Choosing:
@@ -68,9 +113,10 @@ class Choosing:
                 f"model {loaded.name!r} names no token that ends its turn (eos_token_id), so it cannot choose among "
                 f"candidates; add it to the model's generation_config.json"
             )
-        self._exact: dict[bool, bool] = {}
-        """Whether the cache reproduces this model's log-probabilities, without and with an image. Fixed calls decide,
-        so that no call is computed differently from others because it was the first after a start."""
+        self._prefixes = Prefixes(loaded.model)
+        self._ways: dict[bool, Way] = {}
+        """The way for calls without and with an image. Fixed calls decide, so that no call is computed differently from
+        others because it was the first after a start."""
 
     async def answer(self, call: ChoiceCall) -> Reply:
         """Return the log-probabilities, float32 [candidates, 3]. Tokens in are those of the prompt and of all
@@ -94,6 +140,28 @@ class Choosing:
                 f"than the {limit} that model {loaded.name!r} reads; shorten one of them"
             )
         return choice
+
+    def branched(self, choice: Choice) -> torch.Tensor:
+        """Return the log-probabilities float32 [candidates, 2] from one pass over what follows the kept chunks of the
+        prompt: its rest, and the tree of the candidates' tokens, each of which sees the prompt and those before it."""
+        model, prompt = self._loaded.model, choice.inputs["input_ids"][0].tolist()
+        cache, kept = self._prefixes.cache(prompt)
+        rest, tree = prompt[kept:], Tree.of(choice.candidates)
+        count, size = len(rest), len(rest) + len(tree.tokens)
+        sees = torch.ones((size, size), dtype=torch.bool).tril()
+        sees[count:, count:] = tree.sees
+        mask = torch.zeros((1, 1, size, kept + size), dtype=model.dtype)
+        mask[..., kept:].masked_fill_(~sees, torch.finfo(model.dtype).min)
+        places = torch.cat([torch.arange(kept, choice.length), choice.length + tree.depths])
+        logits = model(
+            input_ids=torch.tensor([rest + tree.tokens]).to(model.device), attention_mask=mask.to(model.device),
+            position_ids=places[None].to(model.device), past_key_values=cache, use_cache=True,
+            **self._last(1 + len(tree.tokens)),
+        ).logits[0, -1 - len(tree.tokens) :].float()  # fmt: skip
+        paths = ([0, *(1 + node for node in path)] for path in tree.paths)
+        return torch.stack([
+            self._read(logits[path], tokens) for path, tokens in zip(paths, choice.candidates, strict=True)
+        ])  # fmt: skip
 
     def continued(self, choice: Choice) -> torch.Tensor:
         """Return the log-probabilities float32 [candidates, 2] from one computation of the prompt."""
@@ -141,38 +209,43 @@ class Choosing:
         for call in calls:
             choice = self.choice(call)
             with_images = bool(call.images())
-            if with_images not in self._exact:
-                self._exact[with_images] = self._agrees(with_images)
-            scores = (self.continued if self._exact[with_images] else self.alone)(choice)
+            if with_images not in self._ways:
+                self._ways[with_images] = self._way(with_images)
+            scores: torch.Tensor = getattr(self, self._ways[with_images])(choice)
             counts = np.array([*map(len, choice.candidates)], np.float32)
             answer = np.concatenate([scores.cpu().numpy(), counts[:, None]], 1, dtype=np.float32)
             answers.append((answer, choice.length + int(counts.sum())))
         return answers
 
-    def _agrees(self, with_image: bool) -> bool:
-        """Return whether the cache reproduces the computation without one for a fixed call; if not, log it, because
-        choosing then takes longer."""
-        question = ("Is it so?", *([noise((1, 56, 56, 3))[0]] if with_image else []))
-        candidates = ("\n yes", "\n no, it is not so", "\n it may be")
-        choice = self.choice(ChoiceCall((Message("user", question),), "Answer:", candidates))
-        tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
-        counts = torch.tensor([[len(tokens), 1] for tokens in choice.candidates], device=self._loaded.device)
-        alone = self.alone(choice)
-        try:
-            continued = self.continued(choice)
-        except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
-            # an architecture may not accept a cache; out-of-memory errors are re-raised
-            if isinstance(error, RuntimeError) and out_of_memory(error):
-                raise
-            reason = f"{type(error).__name__}: {error}"
-        else:
-            difference = float(((alone / counts).exp() - (continued / counts).exp()).abs().max())
-            if difference < tolerance:
-                return True
-            reason = f"probabilities differ by {difference:.2g}"
+    def _way(self, with_image: bool) -> Way:
+        """Return the first way that reproduces the computation of each candidate alone for a fixed call; if it is that
+        computation, log why, because choosing then takes longer."""
+        image, times = ([noise((1, 56, 56, 3))[0]], 1) if with_image else ([], LONGER)
+        question = Message("user", ("Is it so? " * times, *image))
+        choice = self.choice(ChoiceCall((question,), "Answer:", ("\n yes", "\n no, it is not so", "\n it may be")))
+        alone, reason = self.alone(choice), ""
+        ways: tuple[Way, ...] = ("continued",) if with_image else ("branched", "continued")
+        for way in ways:
+            try:
+                reason = self._fault(choice, alone, getattr(self, way)(choice))
+            except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
+                # an architecture may not accept a cache; out-of-memory errors are re-raised
+                if isinstance(error, RuntimeError) and out_of_memory(error):
+                    raise
+                reason = f"{type(error).__name__}: {error}"
+            if not reason:
+                return way
         name = self._loaded.name
         print(f"model {name!r} computes a prompt anew for every candidate ({reason})", file=sys.stderr, flush=True)
-        return False
+        return "alone"
+
+    def _fault(self, choice: Choice, alone: torch.Tensor, computed: torch.Tensor) -> str:
+        """Return by how much probabilities per token differ from those of each candidate alone; "" if by no more than
+        rounding."""
+        tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
+        counts = torch.tensor([[len(tokens), 1] for tokens in choice.candidates], device=self._loaded.device)
+        difference = float(((alone / counts).exp() - (computed / counts).exp()).abs().max())
+        return "" if difference < tolerance else f"probabilities differ by {difference:.2g}"
 
     def _read(self, logits: torch.Tensor, tokens: Tokens) -> torch.Tensor:
         """Return log p of the tokens and of the turn's end after them, from the logits [1 + tokens, vocabulary] of each

@@ -56,27 +56,47 @@ def by_hand(chat: TransformersModel, call: ChoiceCall) -> Any:
 def test_log_probabilities_equal_those_computed_token_by_token(
     tiny: Callable[..., Path], clips: list[Any], name: str, image: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one part, in parts of two, and each candidate alone."""
+    """By the model's own way, again with what is kept, in one part, in parts of two, and each candidate alone."""
     chat = model(tiny(name))
-    call = ChoiceCall((*TEXT.messages, *([Message("user", (clips[0][0],))] if image else [])), "Action:", CANDIDATES)
+    seen = [Message("user", (clips[0][0],))] if image else [Message("user", ("It is dark. " * 20,))]
+    call = ChoiceCall((*TEXT.messages, *seen), "Action:", CANDIDATES)
     expected, reply = by_hand(chat, call), answer(chat, call)
-    assert chat._choosing._exact == {image: True} and call.fault(reply.value) == ""
+    assert chat._choosing._ways == {image: "continued" if image else "branched"}
+    assert call.fault(reply.value) == ""
+    assert np.array_equal(answer(chat, call).value, reply.value)
     assert np.abs(reply.value - expected).max() < 1e-4
     assert np.array_equal(reply.value[:, 0].argsort(), expected[:, 0].argsort())
     assert reply.usage.tokens_in == chat._choosing.choice(call).length + expected[:, 2].sum()
     assert (reply.usage.tokens_out, reply.usage.images) == (0, int(image))
-    monkeypatch.setattr(choosing, "PART", 2)
-    assert np.abs(answer(chat, call).value - expected).max() < 1e-4
-    chat._choosing._exact[image] = False
-    assert np.abs(answer(chat, call).value - expected).max() < 1e-4
+    for way, part in (("continued", 16), ("continued", 2), ("alone", 2)):
+        monkeypatch.setattr(choosing, "PART", part)
+        chat._choosing._ways[image] = way  # type: ignore[assignment]
+        assert np.abs(answer(chat, call).value - expected).max() < 1e-4
+
+
+def test_an_answer_is_the_same_in_each_bit_whatever_was_asked_before(tiny: Callable[..., Path]) -> None:
+    """What is kept of other prompts, and what was dropped of this one, changes nothing."""
+    calls = [
+        ChoiceCall((Message("user", ("The same for all. " * 20 + sky * 30,)),), "Action:", CANDIDATES)
+        for sky in ("rain ", "sun ", "rain ", "snow ", "rain and sun ")
+    ]
+    fresh = [answer(model(tiny("llama")), call).value for call in calls]
+    chat = model(tiny("llama"))
+    prefixes = chat._choosing._prefixes
+    assert all(np.array_equal(answer(chat, call).value, fresh[n]) for n, call in enumerate(calls[:3]))
+    prefixes._limit = prefixes.bytes // 2
+    assert all(np.array_equal(answer(chat, call).value, fresh[n + 1]) for n, call in enumerate(calls[1:]))
+    assert 0 < prefixes.bytes <= prefixes._limit
 
 
 def test_a_cache_that_changes_the_answer_is_not_used(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = model(tiny("llama"))
-    expected, continued = by_hand(chat, TEXT), choosing.Choosing.continued
-    monkeypatch.setattr(choosing.Choosing, "continued", lambda self, choice: continued(self, choice) - 0.1)
+    expected = by_hand(chat, TEXT)
+    for way in ("branched", "continued"):
+        right = getattr(choosing.Choosing, way)
+        monkeypatch.setattr(choosing.Choosing, way, lambda self, choice, right=right: right(self, choice) - 2)
     assert np.abs(answer(chat, TEXT).value - expected).max() < 1e-4
     assert "anew for every candidate (probabilities differ" in capsys.readouterr().err
 
