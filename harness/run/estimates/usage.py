@@ -9,7 +9,7 @@ from typing import Any
 from guidebench.harness.models import study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Usage
-from guidebench.harness.parts import AskingPart, Part, ReplayPart
+from guidebench.harness.parts import CHOICE, AskingPart, Part, ReplayPart
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Chosen
@@ -52,6 +52,8 @@ def _expected_usage(part: Chosen, cell: Cell) -> Usage | None:
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
     expected = [other.expected_usage(view, part.role) for other in needing if isinstance(other, AskingPart)]
     usages = [usage for usage in expected if usage is not None]
+    if model.answer == CHOICE:  # nothing is written
+        usages = [usage._replace(tokens_out=0) for usage in usages]
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:
         recipe = recipes.recipe(model.model)
