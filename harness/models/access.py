@@ -17,7 +17,7 @@ from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, ChatCall
-from guidebench.harness.parts import CellView, FilePart, ModelPart
+from guidebench.harness.parts import CHOICE, CellView, FilePart, ModelPart
 from guidebench.harness.settings import Bounds, Digest, Later, Transport, Unit, Variable
 
 if TYPE_CHECKING:
@@ -251,6 +251,11 @@ class Writing(ModelPart):
     def fits(self, view: CellView) -> str:
         """Return why this chat cannot be used in the given cell, or ""."""
         recipe = recipes.recipe(self.model)
-        if recipe is None or "chat" in recipe.calls:
+        if recipe is None or "chat" in recipe.calls or (self.answer == CHOICE and CHOICE in recipe.calls):
             return ""
+        if CHOICE in recipe.calls:
+            return (
+                f"its model {self.model!r} ({recipe.title}) is a base model, which goes on with a text and answers "
+                f"none; set chat.answer=choice"
+            )
         return f"its model {self.model!r} ({recipe.title}) answers no chats; choose another chat.model"

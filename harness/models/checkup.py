@@ -18,7 +18,7 @@ from guidebench.harness.models import single_calls
 from guidebench.harness.models.access import GGUF
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, Failure
-from guidebench.harness.parts import FilePart
+from guidebench.harness.parts import CHOICE, FilePart
 from guidebench.harness.plan import answering
 
 GIB = 2**30
@@ -53,11 +53,11 @@ def _recipe(model: str) -> Finding | None:
 
 
 def tiny(config: Any, kind: str) -> Call:
-    """Return a small call to a model, of the kind that its kind of part (judge, chat, embedder) usually gets. If the
-    recipe of a judge's model does not list judging, return a chat or embed call; if a model declares only other kinds
-    of call, return the first of them."""
+    """Return a small call to a model, of the kind that its kind of part (judge, chat, embedder) usually gets, or a
+    choice if it answers by choices. If the recipe of a judge's model does not list judging, return a chat or embed
+    call; if a model declares only other kinds of call, return the first of them."""
     answers, recipe = answering.answered(kind, config), recipes.recipe(config.model)
-    usual = answering.USUAL[kind]
+    usual = CHOICE if config.answer == CHOICE else answering.USUAL[kind]
     if kind == "judge" and recipe is not None and "judge" not in recipe.calls:
         usual = "chat" if "chat" in recipe.calls else "embed"
     small: Call = registry.get("call", usual if usual in answers else answers[0]).small()

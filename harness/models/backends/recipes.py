@@ -39,7 +39,7 @@ class PackedFile(NamedTuple):
     """A file of a model in an installed package."""
 
     parts: tuple[str, ...]
-    """Paths in the package of the pieces that make the file, in order."""
+    """Paths in the package of the pieces that make the file, in order; PACKAGE:PATH of one in another package."""
     sha256: str
     """SHA-256 of the whole file."""
 
@@ -66,9 +66,21 @@ class Recipe:
     digest: str = ""
     package: str = ""
     package_version: str = ""
+    extra: str = ""
     files: Mapping[str, PackedFile] = field(default_factory=dict)
     """Name in the model's folder -> the file of the package."""
     price: Price | None = None
+
+    @property
+    def packages(self) -> list[str]:
+        """Return the names of the packages that hold the model's files, its own first."""
+        parts = [part for file in self.files.values() for part in file.parts]
+        return [*dict.fromkeys([self.package, *(self.place_of(part)[0] for part in parts)])]
+
+    def place_of(self, part: str) -> tuple[str, str]:
+        """Return package and path of a part."""
+        package, colon, path = part.rpartition(":")
+        return (package, path) if colon else (self.package, path)
 
     @property
     def pricing(self) -> Pricing:
@@ -182,12 +194,12 @@ def _parse_one(name: str, table: Any) -> Recipe:
         raise ValueError(f"recipe {name!r}: expected a table, got {table!r}")
     field_names = {field.name for field in fields(Recipe)} - {"name"}
     needed = field_names - {
-        "repository", "api", "file", "tokens_per_image", "width", "digest", "package", "package_version", "files",
-        "price",
+        "repository", "api", "file", "tokens_per_image", "width", "digest", "package", "package_version", "extra",
+        "files", "price",
     }  # fmt: skip
     if wrong := (set(table) - field_names) | (needed - set(table)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
-    texts = ("title", "licence", "note", "repository", "api", "file", "digest", "package", "package_version")
+    texts = ("title", "licence", "note", "repository", "api", "file", "digest", "package", "package_version", "extra")
     model_recipe = Recipe(
         name=name,
         **{field: _text(f"{name}.{field}", table[field]) for field in texts if field in table},
@@ -232,7 +244,8 @@ def _packed(field_path: str, table: Any) -> dict[str, PackedFile]:
         if not isinstance(file_table, dict) or set(file_table) != {"parts", "sha256"}:
             raise ValueError(f"{field_path}.{name}: expected parts, sha256; got {file_table!r}")
         parts = _several(f"{field_path}.{name}.parts", file_table["parts"], None)
-        if wrong := [path for path in (name, *parts) if {"", ".", ".."} & set(path.split("/"))]:
+        paths = [name, *(part.rpartition(":")[2] for part in parts)]
+        if wrong := [path for path in paths if {"", ".", ".."} & set(path.split("/"))]:
             raise ValueError(f"{field_path}.{name}: {wrong[0]!r} is no relative path")
         if not parts or not SHA256.fullmatch(_text(f"{field_path}.{name}.sha256", file_table["sha256"])):
             raise ValueError(f"{field_path}.{name}: expected parts and a sha256 of 64 hexadecimal digits")

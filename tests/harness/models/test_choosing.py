@@ -137,6 +137,10 @@ PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uni
             "chat 'openai' answers only judge and chat and embed",
         ),
         ((*AGENT, "performer=scripted", "performer.acts=sample"), "performer.acts=sample applies to choices"),
+        (
+            (*AGENT, "performer=transformers", "performer.model=gemma3_270m_base"),
+            r"gemma3_270m_base' .* is a base model.*; set performer.answer=choice",
+        ),
         (("suite=crafter_ood", "method=ellm", "profile=smoke", "goals=uniform"), "takes answers there as text"),
         (PAIRS, "teacher.augment=llm has the chat write a trajectory"),
         ((*PAIRS, "teacher.augment=none", "teacher.shots=1"), "teacher.shots are for answers in text"),

@@ -3,6 +3,8 @@
 import functools
 import hashlib
 import json
+import lzma
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
 from guidebench.harness.models.exchange import export, import_, stats
+from tests.refusals import check_refused
 
 SCHEMA = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=2, seconds=0.25, usd=0.5)
@@ -75,6 +78,29 @@ def test_an_exported_study_answers_the_same_where_it_is_imported(study: Path, fi
     assert imported.models[0][:3] == original.models[0][:3] and imported[1:] == original[1:]
     assert import_(file, tmp_path / "new") == len(CALLS)  # importing twice adds nothing
     assert stats(tmp_path / "new") == imported
+
+
+def test_a_compressed_export_is_smaller_and_answers_the_same(study: Path, file: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "calls.sqlite.xz"
+    assert export(study, packed) == len(CALLS) and packed.stat().st_size < file.stat().st_size / 4
+    assert import_(packed, tmp_path / "other") == len(CALLS)
+    assert stats(tmp_path / "other").models[0][:3] == stats(study).models[0][:3]
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lzma.compress(bytes(2**22)), "decompresses to more than"),
+        (lzma.compress(os.urandom(2**12))[:-40], "is cut off"),
+        (b"SQLite format 3", "cannot be decompressed"),
+    ],
+)
+def test_a_compressed_file_that_is_none_of_ours_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    packed = tmp_path / "calls.sqlite.xz"
+    packed.write_bytes(content)
+    check_refused(message, import_, packed, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_arrays_that_were_not_kept_are_handed_on_as_that(study: Path, tmp_path: Path) -> None:

@@ -64,6 +64,25 @@ def test_its_parts_are_joined_in_the_order_of_the_recipe_and_read_once(install: 
     assert [path.name for path in place.parent.parent.iterdir() if path.is_dir()] == [place.parent.name]
 
 
+def test_parts_of_a_file_may_lie_in_packages_of_their_own(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second part is in small-part2, which is installed later."""
+    folder = install()
+    split = recipes.parse(RECIPE.replace('"small_model/b.bin"', '"small-part2:small_part2/b.bin"'))
+    monkeypatch.setattr(recipes, "_recipes", lambda: split)
+    assert packages.place("package:small-model") is None
+    with pytest.raises(UserError, match=r"--no-deps small-model==1\.0 small-part2==1\.0 "):
+        packages.located("package:small-model")
+    (folder.parent / "small_part2").mkdir()
+    (folder / "b.bin").rename(folder.parent / "small_part2" / "b.bin")
+    information = folder.parent / "small_part2-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: small-part2\nVersion: 1.0\n")
+    place = packages.place("package:small-model")
+    assert place is not None and place.read_bytes() == CONTENT
+
+
 @pytest.mark.parametrize("files", [{"b": b"another half"}, {"b": b""}])
 def test_other_bytes_than_those_of_the_recipe_are_refused(
     files: dict[str, bytes], install: Callable[..., Path]
