@@ -2,7 +2,9 @@
 
 Evaluations, records, timings, ledgers and the report's table and summary are kept. Of a study with claims, each row of
 a primary claim keeps the policy of one seed, that with the lower median of the claimed score, if the file has at most
-450 kB; its SHA-256 is in run.json. Files that the destination holds already, such as its README.md, stay.
+450 kB; its SHA-256 is in run.json. Recorded calls are exported to calls.sqlite.xz, if that has at most 3 MB, so that
+`bench models import` and `models.mode=replay` repeat the study without its models. Files that the destination holds
+already, such as its README.md, stay.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from guidebench import results
 from guidebench.harness.claims import claim_score, key_of
 from guidebench.harness.errors import UserError
+from guidebench.harness.models import exchange
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.study import POLICY, POLICY_DIGEST, RunDirectory
 from guidebench.harness.run.scores import run_score, sign
@@ -24,7 +27,10 @@ from guidebench.results.store import StudyRecord
 
 MOST_BYTES = 450_000
 """Most bytes of a policy that is kept."""
+CALLS, MOST_CALLS = "calls.sqlite.xz", 3_000_000
+"""File of the recorded calls, and the most bytes of it that are kept."""
 LEFT_OUT = ("metrics.parquet", "probes.parquet", "subgoals.parquet", POLICY)
+MODELS = "models"
 REPORT = ("summary.json", "table.tex")
 
 
@@ -65,7 +71,7 @@ def main(source: Path, destination: Path) -> None:
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         place = file.relative_to(source)
         hidden = any(part.startswith(".") for part in place.parts)
-        left_out = place.name in LEFT_OUT or place.parts[0] == "logs"
+        left_out = place.name in LEFT_OUT or place.parts[0] in ("logs", MODELS)
         left_out |= place.parts[0] == "report" and (len(place.parts) > 2 or place.name not in REPORT)
         if (hidden or left_out) and place not in policies:
             continue
@@ -75,6 +81,12 @@ def main(source: Path, destination: Path) -> None:
         record = destination / policy.with_name("run.json")
         digest = hashlib.sha256((destination / policy).read_bytes()).hexdigest()
         write_json(record, {**read_json(record), POLICY_DIGEST: digest})
+    if any((source / MODELS).glob("*.sqlite")):
+        (destination / CALLS).unlink(missing_ok=True)
+        exchange.export(source, destination / CALLS)
+        if (count := (destination / CALLS).stat().st_size) > MOST_CALLS:
+            (destination / CALLS).unlink()
+            print(f"left out, since they take {count:,} bytes, above {MOST_CALLS:,}: recorded calls", file=sys.stderr)
     print(f"{destination}: {sum(path.stat().st_size for path in destination.rglob('*') if path.is_file()):,} bytes")
 
 

@@ -11,7 +11,9 @@ import pytest
 from guidebench import results
 from guidebench.harness.claims import Claim, Claims, key_of
 from guidebench.harness.errors import UserError
+from guidebench.harness.models import exchange
 from guidebench.harness.records.study import POLICY
+from tests.harness.models.test_exchange import CALLS, record
 from tests.reports.conftest import Writer
 from tools.measured import main
 
@@ -52,6 +54,14 @@ def test_each_row_of_a_primary_claim_has_the_policy_of_its_lower_median(tmp_path
     assert {"study.json", "claims.json", "cell.json", "run.json", POLICY} <= files
     assert not files & {"metrics.parquet", "1"}
     assert len(results.load(tmp_path / "measured")) == len(results.load(study))
+
+
+def test_recorded_calls_are_kept_compressed_and_can_be_imported(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", CLAIMS.seeds)
+    record(study).close()
+    main(study, tmp_path / "measured")
+    assert not (tmp_path / "measured" / "models").exists()
+    assert exchange.import_(tmp_path / "measured" / "calls.sqlite.xz", tmp_path / "other") == len(CALLS)
 
 
 def test_a_study_with_missing_runs_is_not_kept(tmp_path: Path) -> None:
