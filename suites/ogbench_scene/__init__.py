@@ -148,14 +148,14 @@ class OgbenchScene(SuitePart):
     }  # fmt: skip
 
     difficulties: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "button_5k": _difficulty("button", 5_000, 2, "choice: one press, seen twice"),
-        "drawer_20k": _difficulty("drawer", 20_000, 10, "`uer` was at .65 by then in measured/scene_drawer_quick"),
+        "button_5k": _difficulty("button", 5_000, 2, "area of `uer` .25 .34 .25, piloted"),
+        "drawer_20k": _difficulty("drawer", 20_000, 10, "area of `uer` .41 .49 .24, piloted"),
         "unlock_window_10k": _difficulty(
-            "unlock_window", 10_000, 10, "two subgoals, the first unlocks: `uer` was at .50 by then (one seed)"
+            "unlock_window", 10_000, 10, "two subgoals, the first unlocks; area of `uer` .22 .20 .03, piloted"
         ),
-        "unlock_window_20k": _difficulty("unlock_window", 20_000, 10, "choice: the same for longer"),
-        "unlock_window_50k": _difficulty("unlock_window", 50_000, 10, "choice: all of the quick profile's steps"),
-        "unlock_window_2_30k": _difficulty("unlock_window", 30_000, 2, "choice: two demonstrations in place of ten"),
+        "unlock_window_20k": _difficulty("unlock_window", 20_000, 10, "area of `uer` .52 .38 .21, piloted"),
+        "unlock_window_50k": _difficulty("unlock_window", 50_000, 10, "area of `uer` .82 .75 .68, piloted"),
+        "unlock_window_2_30k": _difficulty("unlock_window", 30_000, 2, "area of `uer` .34 .08 .11, piloted"),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
