@@ -1,22 +1,27 @@
 """Choices through a server: what is asked, the answers worked by hand, and servers that are refused by name."""
 
+import asyncio
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import MissingCall, UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.models import study_models
 from guidebench.harness.models.backends.openai_ import choosing
 from guidebench.harness.models.backends.openai_.choosing import Choosing
 from guidebench.harness.models.backends.openai_.model import OpenAIModel, Prices
 from guidebench.harness.models.backends.openai_.server import Server
-from guidebench.harness.models.calls import ChoiceCall, Message, Usage
+from guidebench.harness.models.calls import Answer, ChoiceCall, Message, Ticket, Usage
+from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.choice_scores import mass
 from tests.harness.models.backends.openai_.test_model import CLIP, ask
 from tests.harness.models.backends.openai_.test_reading import logprobs
-from tests.harness.models.canned import completion
+from tests.harness.models.canned import completion, serving
 
 CALL = ChoiceCall((Message("user", ("You see a tree.",)),), "Action:", (" chop", " chop tree", " sleep"))
 ENDS = "<end>"
@@ -191,3 +196,26 @@ def test_an_estimate_bounds_what_a_choice_takes(by: Any) -> None:
     for name in ("calls", "tokens_in", "tokens_out", "images", "usd"):
         assert getattr(outcome.usage, name) <= getattr(bound, name), name
     assert outcome.usage.calls == bound.calls
+
+
+def test_a_choice_is_recorded_with_its_way_and_replayed_without_the_server(tmp_path: Path) -> None:
+    """By hand: 2 orders of 5 tokens in and 2 out; the first lacks B and the second has both, so 1 is missing."""
+    says = iter([completion("A", logprobs(("A", {"A": p, second: 0.2}))) for p, second in ((0.7, "C"), (0.3, "B"))])
+    ticket = Ticket("cell/0", 0, 0, "performer")
+
+    async def answer(mode: Any, url: str, **settings: Any) -> Answer:
+        chat = OpenAI(model="m", base_url=url, answer="choice", choice_by="label", **settings)
+        desk = study_models.desk(chat, Models(mode=mode), tmp_path, "cpu")
+        try:
+            return await desk.answer(TWO, ticket)
+        finally:
+            await desk.close()
+
+    with serving(lambda path, body, headers: (200, next(says))) as url:
+        asked = asyncio.run(answer("record", url))
+    assert (asked.usage.calls, asked.usage.tokens_in, asked.usage.tokens_out, asked.detail["missing"]) == (2, 10, 4, 1)
+    replayed = asyncio.run(answer("replay", url))
+    assert np.array_equal(replayed.value, asked.value) and replayed.usage == asked.usage
+    assert (asked.billed.calls, replayed.billed) == (2, Usage()) and replayed.detail == asked.detail
+    with pytest.raises(MissingCall):
+        asyncio.run(answer("replay", url, rotations=1))
