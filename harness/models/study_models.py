@@ -207,8 +207,8 @@ def identity(config: Any) -> dict[str, Any]:
     kind: type = type(config)
     declared = settings.fields(kind)
     decisive = {
-        key: value for key, value in settings.identity(config).items()
-        if key not in NOT_THE_MODEL and not (declared[key].later and value == declared[key].default)
+        name: chosen for name, chosen in settings.identity(config).items()
+        if name not in NOT_THE_MODEL and not (declared[name].later and chosen == declared[name].default)
     }  # fmt: skip
     return decisive | {"backend": config.backend}
 

@@ -94,7 +94,7 @@ class Call(ABC):
         """Return a call that any model of this kind answers quickly, to check that the model responds."""
 
     @classmethod
-    def small_fault(cls, value: Any) -> str:
+    def small_fault(cls, answer: Any) -> str:
         """Return why a valid answer to `small()` shows that the model does not compute what this kind of call asks for,
         or ""."""
         return ""

@@ -89,9 +89,9 @@ class ChoiceCall(Call):
         return cls((Message("user", ("Is the sky blue? Say yes or no.",)),), "Answer:", (" yes", " no", UNLIKELY))
 
     @classmethod
-    def small_fault(cls, value: Any) -> str:
+    def small_fault(cls, answer: Any) -> str:
         """Return why an answer to `small()` holds no likelihoods: no candidate is likelier than the nonsense."""
-        *likely, unlikely = turns(value)
+        *likely, unlikely = turns(answer)
         if max(likely) > unlikely:
             return ""
         return f"the nonsense {UNLIKELY!r} is as likely as yes or no ({unlikely:.4g} and {max(likely):.4g} nats)"

@@ -93,14 +93,14 @@ async def by_prompt(call: ChoiceCall, complete: Complete) -> Array:
     stated: set[float] = set()
     for candidate in call.candidates:
         rest = _after(begun, await prompt(call.prefix + candidate, False))
-        own, last = rest[: -len(end)], rest[-len(end) :]
-        if not own or _numbers(last) != _numbers(end):
+        scored, last = rest[: -len(end)], rest[-len(end) :]
+        if not scored or _numbers(last) != _numbers(end):
             raise UserError(
                 f"the candidate {candidate[:80]!r} has no tokens of its own after {call.prefix!r} at the server; let "
                 f"it begin with a space and the prefix end without one, or use choice_by=label"
             )
-        answer.append((math.fsum(token.logprob for token in own), last[0].logprob, len(own)))
-        stated.update(token.logprob for token in (*own, last[0]))
+        answer.append((math.fsum(token.logprob for token in scored), last[0].logprob, len(scored)))
+        stated.update(token.logprob for token in (*scored, last[0]))
     if len(answer) > 1 and len(stated) == 1:
         raise Unable(NO_MODELS.format(stated.pop()))
     return np.array(answer, np.float32)
@@ -198,9 +198,9 @@ def names_of(candidates: Sequence[str]) -> list[str]:
     return names if all(names) and len(set(names)) == len(names) else [*candidates]
 
 
-def _after(begun: Sequence[PromptToken], whole: Sequence[PromptToken]) -> Sequence[PromptToken]:
+def _after(begun: Sequence[PromptToken], prompt: Sequence[PromptToken]) -> Sequence[PromptToken]:
     """Return the tokens of a prompt after those with which another one begins; () if it does not begin with them."""
-    return whole[len(begun) :] if _numbers(whole[: len(begun)]) == _numbers(begun) else ()
+    return prompt[len(begun) :] if _numbers(prompt[: len(begun)]) == _numbers(begun) else ()
 
 
 def _numbers(tokens: Sequence[PromptToken]) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -212,10 +213,37 @@ def test_a_choice_is_recorded_with_its_way_and_replayed_without_the_server(tmp_p
             await desk.close()
 
     with serving(lambda path, body, headers: (200, next(says))) as url:
-        asked = asyncio.run(answer("record", url))
-    assert (asked.usage.calls, asked.usage.tokens_in, asked.usage.tokens_out, asked.detail["missing"]) == (2, 10, 4, 1)
+        recorded = asyncio.run(answer("record", url))
+    assert (recorded.usage.calls, recorded.usage.tokens_in, recorded.usage.tokens_out, recorded.detail["missing"]) == (2, 10, 4, 1)
     replayed = asyncio.run(answer("replay", url))
-    assert np.array_equal(replayed.value, asked.value) and replayed.usage == asked.usage
-    assert (asked.billed.calls, replayed.billed) == (2, Usage()) and replayed.detail == asked.detail
+    assert np.array_equal(replayed.value, recorded.value) and replayed.usage == recorded.usage
+    assert (recorded.billed.calls, replayed.billed) == (2, Usage()) and replayed.detail == recorded.detail
     with pytest.raises(MissingCall):
         asyncio.run(answer("replay", url, rotations=1))
+
+
+def test_prompts_give_what_the_same_weights_give_here(tiny: Callable[..., Path]) -> None:
+    """The server renders by the chat template and scores the prompt with the weights of a tiny random model."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from guidebench.harness.models.backends.transformers_.loaded_model import Source
+    from guidebench.harness.models.backends.transformers_.model import TransformersModel
+
+    directory = tiny("llama")
+    words = transformers.AutoTokenizer.from_pretrained(directory)
+    network = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+
+    def says(body: dict[str, Any]) -> tuple[int, Any]:
+        text = words.apply_chat_template(
+            body["messages"], tokenize=False, add_generation_prompt=body["add_generation_prompt"],
+            continue_final_message=body["continue_final_message"],
+        )  # fmt: skip
+        numbers = words(text, add_special_tokens=False)["input_ids"]
+        with torch.inference_mode():
+            log_p = network(torch.tensor([numbers])).logits[0].log_softmax(-1)
+        scored = [{str(number): {"logprob": float(log_p[at, number])}} for at, number in enumerate(numbers[1:])]
+        return 200, {**completion(""), "prompt_logprobs": [None, *scored]}
+
+    call = ChoiceCall(CALL.messages, "Action:", (" move left", " no", " Yes", " chop the tree", " s"))
+    (served,), _ = ask(says, call, choosing=Choosing("prompt"))
+    local = asyncio.run(TransformersModel(Source(str(directory), dtype="float32")).answer(call))
+    np.testing.assert_allclose(served.value, local.value, atol=1e-4)
