@@ -300,6 +300,9 @@ class AskingPart(Part):
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role (of `needs`) of a chat -> forms of answers that the part's dialogue takes besides text, such as `choice` for
     a dialogue that is also a `ChoosesAnswers`. A command selects one by the chat's setting `answer`."""
+    uses_probabilities: ClassVar[tuple[str, ...]] = ()
+    """Roles of `answer_forms` in which the dialogue uses the probabilities of the candidates (`Choice.probabilities`)
+    and not the chosen one alone. A chat that tells none is refused there."""
     later: ClassVar[Mapping[str, str]] = NOTHING
     """Role (of `needs`) that was added when cells without it were on record -> the setting of the part, marked `Later`,
     that has it asked. While that setting has its default, the role is excluded from the cell id."""
@@ -486,6 +489,12 @@ class ModelPart(Part):
 
     def warning(self, role: str) -> str:
         """Return what a plan should warn of that asks the model in a role, or ""."""
+        return ""
+
+    @property
+    def unweighed(self) -> str:
+        """Setting by which a chat's choices hold the chosen candidate and no probabilities, such as `choice_by=enum`;
+        "" if they hold probabilities."""
         return ""
 
     @property

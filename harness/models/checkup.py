@@ -17,6 +17,7 @@ from guidebench.harness.findings import Finding
 from guidebench.harness.models import single_calls
 from guidebench.harness.models.access import GGUF
 from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends.openai_.choosing import ChoiceBy
 from guidebench.harness.models.calls import Call, Failure
 from guidebench.harness.parts import CHOICE, FilePart
 from guidebench.harness.plan import answering
@@ -54,7 +55,7 @@ def _recipe(model: str) -> Finding | None:
 
 def tiny(config: Any, kind: str) -> Call:
     """Return a small call to a model, of the kind that its kind of part (judge, chat, embedder) usually gets, or a
-    choice if it answers by choices. If the recipe of a judge's model does not list judging, return a chat or embed
+    choice for a chat that makes choices. If the recipe of a judge's model does not list judging, return a chat or embed
     call; if a model declares only other kinds of call, return the first of them."""
     answers, recipe = answering.answered(kind, config), recipes.recipe(config.model)
     usual = CHOICE if config.answer == CHOICE else answering.USUAL[kind]
@@ -77,6 +78,8 @@ def _call_finding(name: str, config: Any, call: Call, missing: bool | None = Fal
         return Finding(name, missing, f"{reply.kind}: {reply}")
     if fault := call.fault(reply.value):
         return Finding(name, missing, f"malformed: {fault}")
+    if fault := call.small_fault(reply.value):
+        return Finding(name, missing, fault)
     answer = f"answered {reply.value[:40]!r}" if isinstance(reply.value, str) else call.words(reply.value)[:80]
     if "mass" in reply.detail:
         answer += f" of a mass of {float(reply.detail['mass']):.3f} for yes and no"
@@ -207,10 +210,10 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
         text = f"lists {model_name!r}" if model_name in listed_models else f"does not list {model_name!r}, but {others}"
         yield Finding("server", True if model_name in listed_models else None, f"{address} {text}")
     call = tiny(config, kind)
-    if call.kind != "judge":
+    setting = {"judge": "scoring", CHOICE: "choice_by"}.get(call.kind)
+    if setting is None:
         yield _call_finding("call", config, call)
         return
-    for scoring in get_args(recipes.Scoring):
-        is_configured = scoring == config.scoring
-        tried = dataclasses.replace(config, scoring=scoring)
-        yield _call_finding(scoring, tried, call, missing=False if is_configured else None)
+    for way in get_args(recipes.Scoring if call.kind == "judge" else ChoiceBy):
+        tried = dataclasses.replace(config, **{setting: way})
+        yield _call_finding(way, tried, call, missing=False if way == getattr(config, setting) else None)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from guidebench.harness.interfaces.questions import Choice, ChoosesAnswers
-from guidebench.harness.models.calls import AskModel, ChoiceCall, Message
+from guidebench.harness.models.calls import AskModel, ChoiceCall, Message, Usage
 from guidebench.harness.models.choice_scores import Acting, Scoring, chosen, mass, scored, shares
-from guidebench.harness.parts import TEXT, AskingPart, ModelPart
+from guidebench.harness.parts import MESSAGE, TEXT, AskingPart, ModelPart
 from guidebench.harness.settings import Later
 from guidebench.harness.types import Array
 
@@ -42,6 +42,11 @@ class Choosing(ModelPart):
     acts: Annotated[Acting, Later] = "argmax"
     """With `answer=choice`, which candidate is chosen: that of the highest score, or one drawn with the probabilities
     of the scores, by a hash of the question and the run's seed (choice: the highest)."""
+
+    def choice_bound(self, prompt: int) -> Usage:
+        """Return an upper bound of one attempt at a choice whose prompt, which lists the candidates, has so many
+        bytes."""
+        return Usage(1, 2 * prompt + 2 * MESSAGE)
 
 
 class ByChoice:

@@ -81,6 +81,10 @@ def check(
         if outcome.failure:
             message = outcome.detail.get("message", "")
             tell(model, f"{model.name} is there; its answer to a first small call was of no use ({message})")
+        elif fault := tiny(model.config, model.kind).small_fault(outcome.value):
+            raise UserError(
+                f"{model.name} cannot be used as set, so nothing was trained: in a first call, {fault}{_remedy(model)}"
+            )
         else:
             tell(model, f"{model.name} answered a first call in {outcome.usage.seconds:.1f} s")
 

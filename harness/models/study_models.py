@@ -203,8 +203,13 @@ def patience(policy: Policy, calls: int = 1) -> float:
 
 def identity(config: Any) -> dict[str, Any]:
     """Return the settings of a built configuration that can change the model's answers; recorded requests hold them as
-    `model`."""
-    decisive = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
+    `model`. Settings that were added when requests were on record (`Later`) are left out at their default."""
+    kind: type = type(config)
+    declared = settings.fields(kind)
+    decisive = {
+        name: chosen for name, chosen in settings.identity(config).items()
+        if name not in NOT_THE_MODEL and not (declared[name].later and chosen == declared[name].default)
+    }  # fmt: skip
     return decisive | {"backend": config.backend}
 
 

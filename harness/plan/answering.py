@@ -63,11 +63,19 @@ def _needing(parts: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Par
             yield part.role, config
 
 
-def check_choices(role: str, model: ModelPart) -> None:
-    """Raise UserError if a model's settings for choices have no effect, because it answers in text."""
+def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
+    """Raise UserError if a model's settings for choices have no effect, because it answers in text, or if a part uses
+    the probabilities of its choices and it tells none."""
     config: Any = type(model)
     declared = settings.fields(config)
-    for name in ModelPart.choice_settings if model.answer == TEXT else ():
+    choosing = CHOICE in put(parts, role, model.answer)
+    for asker, asking in _needing(parts, role) if choosing and model.unweighed else ():
+        if role in getattr(asking, "uses_probabilities", ()):
+            raise UserError(
+                f"the {asker} uses the probabilities of the candidates in the role {role!r}, and "
+                f"{role}.{model.unweighed} tells none but the chosen candidate; choose another value"
+            )
+    for name in () if choosing else model.choice_settings:
         if name in declared and (chosen := getattr(model, name)) != declared[name].default:
             raise UserError(
                 f"{role}.{name}={settings.show(chosen)} applies to choices, and the {role} answers in text; add "

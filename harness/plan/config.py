@@ -671,7 +671,7 @@ def validate(cell: Cell) -> None:
     _check_solver(cell)
     models = [(part.role, cell.section(part.role)) for part in cell.names.of(*registry.MODELS)]
     for role, model in models:
-        answering.check_choices(role, model)
+        answering.check_choices(cell.names.parts, role, model)
     answering.check(cell.names.parts, tuple((role, model.answer) for role, model in models if model.answer != TEXT))
     arrays.every(cell.names.parts, place)
     for role in answering.consulted_roles(cell.names.parts):

@@ -17,7 +17,7 @@ from guidebench.harness.models import contact, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS, SPOKEN
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
-from guidebench.harness.models.calls import ChatCall, Usage
+from guidebench.harness.models.calls import ChatCall, ChoiceCall, Usage
 from guidebench.harness.models.checkup import tiny
 from guidebench.harness.parts import CHOICE, MESSAGE, AskingPart, CellView, Most, ReplayPart, clip_length
 from guidebench.harness.plan import config
@@ -84,9 +84,10 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     earlier replies of at most M tokens, and the texts of at most R tokens that answered them. A choice is one request,
     and another if it is calibrated."""
     recipe = recipes.recipe(model.model)
-    if model.answer == CHOICE:  # the prompt lists the candidates, so these take no more than it does
-        times = bound.questions * (1 + model.calibrate) * model.policy().attempts
-        return Usage(times, times * (2 * bound.prompt + 2 * MESSAGE))
+    if model.answer == CHOICE:
+        return _times(
+            model.choice_bound(bound.prompt), bound.questions * (1 + model.calibrate) * model.policy().attempts
+        )
     tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
     image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
@@ -115,12 +116,24 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
         )
         times = min(contact.ATTEMPTS, model.policy().attempts) + OPTIONAL_FIELDS
         usage = Usage(times)
+        if isinstance(call, ChoiceCall):
+            texts = [
+                *call.candidates,
+                call.prefix,
+                *(str(text) for message in call.messages for text in message.content),
+            ]
+            usage = priced(model, _times(model.choice_bound(sum(len(text.encode()) for text in texts)), times))
         if isinstance(call, ChatCall):
             texts = [str(text) for message in call.messages for text in message.content]
             read = sum(len(text.encode()) + MESSAGE for text in texts)
             usage = priced(model, Usage(times, times * read, times * call.max_tokens))
         totals[name] = totals.get(name, Usage()).plus(usage)
     return totals
+
+
+def _times(usage: Usage, times: int) -> Usage:
+    """Return the usage of so many equal attempts."""
+    return Usage(usage.calls * times, usage.tokens_in * times, usage.tokens_out * times, usage.images * times)
 
 
 def by_model(cells: Sequence[Cell], seeds: int, contacted: bool) -> dict[str, Usage]:

@@ -60,6 +60,7 @@ class PriorGuided(Standard):
     }
     consults: ClassVar[tuple[str, ...]] = (PRIOR,)
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {PRIOR: (CHOICE,)}
+    uses_probabilities: ClassVar[tuple[str, ...]] = (PRIOR,)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:
         """Return the task's observations without sentences and with the prior; unchanged where `fits` refuses them."""

@@ -93,6 +93,12 @@ class Call(ABC):
     def small(cls) -> Self:
         """Return a call that any model of this kind answers quickly, to check that the model responds."""
 
+    @classmethod
+    def small_fault(cls, answer: Any) -> str:
+        """Return why a valid answer to `small()` shows that the model does not compute what this kind of call asks for,
+        or ""."""
+        return ""
+
     @abstractmethod
     def images(self) -> Sequence[Array]:
         """Return the images of the call, uint8 [height, width, 3], in order."""
@@ -225,7 +231,8 @@ class Reply(NamedTuple):
     usage: Usage = ONE_CALL
     detail: Mapping[str, float | str] = {}
     """Diagnostics: `mass`, the total probability of yes and no; `served_by`, the model that the server reports;
-    `cut_off`, 1 for a text truncated at the token limit."""
+    `cut_off`, 1 for a text truncated at the token limit; `missing`, how often the label of a candidate was not among
+    the tokens that the server returned."""
 
 
 def _ignore_request() -> None:

@@ -25,6 +25,10 @@ LEAST = 1e-6
 """Least share of the probability that hand-written code gives a candidate, since log 0 is not finite."""
 
 
+UNLIKELY = " qzv7 Jkx%"
+"""Candidate of the small call that no model finds likelier than yes and no."""
+
+
 @register.call("choice")
 @dataclass(frozen=True, eq=False)
 class ChoiceCall(Call):
@@ -82,7 +86,15 @@ class ChoiceCall(Call):
 
     @classmethod
     def small(cls) -> Self:
-        return cls((Message("user", ("Is the sky blue? Say yes or no.",)),), "Answer:", (" yes", " no"))
+        return cls((Message("user", ("Is the sky blue? Say yes or no.",)),), "Answer:", (" yes", " no", UNLIKELY))
+
+    @classmethod
+    def small_fault(cls, answer: Any) -> str:
+        """Return why an answer to `small()` holds no likelihoods: no candidate is likelier than the nonsense."""
+        *likely, unlikely = turns(answer)
+        if max(likely) > unlikely:
+            return ""
+        return f"the nonsense {UNLIKELY!r} is as likely as yes or no ({unlikely:.4g} and {max(likely):.4g} nats)"
 
     @property
     def purpose(self) -> str:

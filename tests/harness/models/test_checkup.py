@@ -155,3 +155,22 @@ def test_a_server_that_is_away_or_turns_a_key_away_is_told_without_the_key(monke
     assert "check MY_SERVER_KEY" in refused["server"].text and refused["server"].ok is False
     assert "no connection" in unreachable["server"].text and unreachable["server"].ok is False
     assert key not in repr((refused, unreachable))
+
+
+def test_each_way_of_choosing_is_tried_at_a_server() -> None:
+    """The server scores no prompts, gives the labels equal chances, and writes yes."""
+
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+        if path == "/models":
+            return 200, {"data": [{"id": "m"}]}
+        if "response_format" in body:
+            return 200, completion('{"answer": "yes"}')
+        equal = [{"token": label, "logprob": -1.5} for label in "ABC"]
+        return 200, completion("A", {"content": [{"token": "A", "logprob": -1.5, "top_logprobs": equal}]})
+
+    with serving(answers) as url:
+        chat = registry.get("chat", "openai")(model="m", base_url=url, answer="choice", choice_by="label")
+        findings = {finding.name: finding for finding in checkup.findings(chat, "chat")}
+    assert [findings[way].ok for way in ("prompt", "label", "enum")] == [None, False, True]
+    assert "no log-probabilities of a prompt" in findings["prompt"].text and "-1.5 for each" in findings["label"].text
+    assert findings["enum"].text.startswith("candidate 1 of 3")

@@ -76,6 +76,26 @@ def test_the_settings_decide_by_one_recorded_answer(
     assert study_models.identity(Transformers(answer="choice", **settings)) == study_models.identity(Transformers())
 
 
+def test_the_way_of_a_server_is_in_identity_and_row_name_and_only_where_it_is_chosen() -> None:
+    chat = registry.get("chat", "openai")
+    assert study_models.identity(chat()) == {"model": "gpt-4o-mini", "detail": "low", "backend": "openai"}
+    chosen = study_models.identity(chat(answer="choice", choice_by="label", rotations=2))
+    assert chosen == {**study_models.identity(chat()), "choice_by": "label", "rotations": 2}
+    text, labelled = (matrix.plan([*SERVED, *words]).cells[0] for words in ((), (*ENUM[-2:-1], LABEL)))
+    assert LABEL in labelled.variant and "choice_by" not in text.variant and text.id != labelled.id
+
+
+def test_the_bound_of_a_choice_through_a_server_counts_its_requests() -> None:
+    """By hand, for a prompt of 100 bytes, which lists at most 50 candidates: 52 requests, 4 orders, or 3 with repairs,
+    each asked twice at most."""
+    chat = registry.get("chat", "openai")
+    for by, requests in (("prompt", 52), ("label", 4), ("enum", 3)):
+        model = chat(answer="choice", choice_by=by, attempts=2)
+        bound = call_bounds.questions(Most(10, prompt=100), model)
+        assert bound.calls == 10 * 2 * requests and bound.tokens_out >= bound.calls
+        assert bound.tokens_in >= bound.calls * 200
+
+
 def test_draws_differ_by_seed_and_question_and_not_by_cell() -> None:
     def drawn(run: str) -> list[int]:
         return [ask_colours({"acts": "sample"}, run, f"sky {number}")[0].number for number in range(40)]
@@ -126,15 +146,31 @@ def test_every_chat_that_answers_choices_has_their_settings(name: str) -> None:
 
 
 AGENT = ("suite=crafter_ood", "method=model_as_agent", "profile=smoke")
+LABEL = "performer.choice_by=label"
+SERVED = (*AGENT, "performer=openai")
+ENUM = (*SERVED, "performer.answer=choice", "performer.choice_by=enum")
 PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uniform")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ((*SERVED, "performer.answer=choice"), "answer=choice needs performer.choice_by"),
+        ((*SERVED, "performer.choice_by=label"), "performer.choice_by=label applies to choices"),
+        ((*ENUM, "performer.calibrate=true"), "performer.calibrate=true needs the candidates' probabilities"),
+        ((*ENUM, "performer.acts=sample"), "performer.acts=sample needs the candidates' probabilities"),
+        ((*ENUM, "performer.rotations=2"), "performer.rotations=2 is for choice_by=label"),
+        ((*ENUM, "performer.candidate_score=per_byte"), "performer.candidate_score=per_byte divides by the length"),
         (
-            (*AGENT, "performer=openai", "performer.answer=choice"),
-            "chat 'openai' answers only judge and chat and embed",
+            (
+                "suite=housekeep",
+                "method=linvit",
+                "profile=smoke",
+                "prior=openai",
+                "prior.answer=choice",
+                "prior.choice_by=enum",
+            ),
+            "prior.choice_by=enum tells none but the chosen candidate",
         ),
         ((*AGENT, "performer=scripted", "performer.acts=sample"), "performer.acts=sample applies to choices"),
         (

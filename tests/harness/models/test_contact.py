@@ -22,6 +22,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
 from guidebench.harness.run.worker import work
+from tests.harness.models.backends.openai_.test_reading import logprobs
 from tests.harness.models.canned import completion, serving
 
 NOBODY = "http://127.0.0.1:9/v1"
@@ -95,6 +96,33 @@ def test_a_model_that_is_there_is_told_of_even_if_its_answer_is_of_no_use(tmp_pa
     answers.append((200, completion("I would rather not say.")))
     (message,) = contact_once(judge(url), directory=tmp_path)
     assert "is there; its answer to a first small call was of no use" in message
+
+
+def test_a_served_chat_that_chooses_is_asked_for_a_choice_and_has_to_find_nonsense_unlikely(
+    tmp_path: Path, server: Any
+) -> None:
+    """The nonsense is the third candidate: C in the first order, B in the second, A in the third."""
+    url, answers = server
+    settings = {"model": "canned-1", "base_url": url, "answer": "choice", "choice_by": "label", "attempts": 1}
+    chat = single_calls.model("chat", {"chat": "openai"} | {f"chat.{name}": value for name, value in settings.items()})
+    model = contact.StudyModel("performer", "chat", chat)
+
+    def labels(*probabilities: float) -> tuple[int, Any]:
+        return 200, completion("A", logprobs(("A", dict(zip("ABC", probabilities, strict=True)))))
+
+    answers += [labels(0.6, 0.3, 0.1), labels(0.3, 0.1, 0.6), labels(0.1, 0.6, 0.3)]
+    (message,) = contact_once(model, directory=tmp_path)
+    assert "answered a first call" in message and not answers
+    answers += [labels(0.1, 0.2, 0.7), labels(0.2, 0.7, 0.1), labels(0.7, 0.1, 0.2)]
+    with pytest.raises(
+        UserError, match=r"so nothing was trained: in a first call, the nonsense .* is as likely as yes"
+    ):
+        contact_once(model, directory=tmp_path)
+    answers += [labels(0.5, 0.5, 0.5)]
+    with pytest.raises(
+        UserError, match=r"no log-probabilities of a model \(-0\.693147 for each token\), which performer"
+    ):
+        contact_once(model, directory=tmp_path)
 
 
 def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: Any) -> None:

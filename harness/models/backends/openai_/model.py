@@ -1,4 +1,4 @@
-"""A `Model` behind an OpenAI-compatible server: it judges clips, continues chats and embeds texts.
+"""A `Model` behind an OpenAI-compatible server: it judges clips, continues chats, chooses and embeds texts.
 
 Every request counts as a call, including requests that show a model what is wrong with its answer.
 """
@@ -28,7 +28,8 @@ from guidebench.harness.models.backends.answers import (
     yes_or_no,
 )
 from guidebench.harness.models.backends.images import png
-from guidebench.harness.models.backends.openai_ import reading
+from guidebench.harness.models.backends.openai_ import choosing, reading
+from guidebench.harness.models.backends.openai_.choosing import LIKELIEST, Choosing
 from guidebench.harness.models.backends.openai_.reading import Completion
 from guidebench.harness.models.backends.openai_.server import Server
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS, MILLION, Scoring
@@ -36,6 +37,7 @@ from guidebench.harness.models.calls import (
     CUT_OFF,
     Call,
     ChatCall,
+    ChoiceCall,
     EmbedCall,
     Failure,
     Json,
@@ -46,10 +48,17 @@ from guidebench.harness.models.calls import (
     request_begins,
 )
 
-LIKELIEST = 20
-"""Top tokens per position whose log-probabilities are requested: the most that hosted servers return."""
 CONTINUED: Mapping[str, Json] = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields with which vLLM and similar servers continue the last message instead of answering it."""
+UNCONTINUED = "does not continue an answer that is begun for it"
+UNSCORED = "tells no log-probabilities"
+UNSCORED_PROMPT = "tells no log-probabilities of a prompt (prompt_logprobs)"
+REJECTED: Mapping[str, str] = {
+    "prompt_logprobs": UNSCORED_PROMPT,
+    **dict.fromkeys(CONTINUED, UNCONTINUED),
+    "logprobs": UNSCORED,
+}
+"""Field of a request that a way of reading answers needs -> what is said of a server that rejects it."""
 
 
 class Prices(NamedTuple):
@@ -66,9 +75,12 @@ class OpenAIModel:
     """One model of one server."""
 
     def __init__(
-        self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED
-    ) -> None:
-        """`model`: recipe, or the server's name of the model. Raises UserError for a recipe that no server offers."""
+        self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED,
+        choosing: Choosing | None = None,
+    ) -> None:  # fmt: skip
+        """`model`: recipe, or the server's name of the model; `choosing`: None for a model that does not choose. Raises
+        UserError for a recipe that no server offers."""
+        self._choosing = choosing
         self._model, self._served, self._server = model, recipes.server_name(model), server
         self._scoring, self._detail, self._prices = scoring, detail, prices
         self._rejected_fields: set[str] = set()
@@ -83,6 +95,8 @@ class OpenAIModel:
             return await self._judge(call)
         if isinstance(call, ChatCall):
             return await self._chat(call)
+        if isinstance(call, ChoiceCall):
+            return await self._choose(call)
         if isinstance(call, EmbedCall):
             return await self._embed(call)
         raise UserError(f"{self._server.name} has OpenAI's API, which has no call of kind {call.kind!r}")
@@ -90,12 +104,16 @@ class OpenAIModel:
     def estimate(self, call: Call) -> Usage:
         """Return an upper bound: one token per byte of text, the most tokens per image, all output tokens including
         repairs, and the seconds of the slowest request so far."""
+        if isinstance(call, ChoiceCall) and self._choosing is not None and self._choosing.by == "enum":
+            return self.estimate(choosing.enum_question(call))
         recipe = recipes.recipe(self._model)
         images = len(call.images())
         tokens_in = images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS) + _bytes(call)
         requests, tokens_out = 1, 1 if self._scoring == "prefill" else SPOKEN
         if isinstance(call, ChatCall):
             requests, tokens_out = (1 + REPAIRS if call.schema is not None else 1), call.max_tokens
+        elif isinstance(call, ChoiceCall) and self._choosing is not None:
+            requests, tokens_out = self._choosing.requests(len(call.candidates)), 1
         elif isinstance(call, EmbedCall):
             tokens_out = 0
         reread = requests * (requests - 1) // 2 * tokens_out
@@ -131,11 +149,8 @@ class OpenAIModel:
     def _scored(self, completion: Completion) -> tuple[float, float]:
         """Return P(yes) and the total mass of yes and no, at the one token after a prefilled answer, or else at the
         first token where the model says either."""
-        if completion.tokens is None:
-            if self._tells_logprobs:
-                raise Failure("malformed", "the answer holds no log-probabilities")
-            raise self._unable("tells no log-probabilities", "literal")
-        self._tells_logprobs = True
+        self._check_scored(completion.tokens, UNSCORED)
+        assert completion.tokens is not None
         position = 0
         if self._scoring == "logprobs":
             texts = [*itertools.accumulate(token.text for token in completion.tokens)]
@@ -144,6 +159,54 @@ class OpenAIModel:
         if scores is None:
             raise Failure("malformed", self._server.redacted(f"expected yes or no, got {completion.text[:80]!r}"))
         return scores
+
+    def _check_scored(self, tokens: Sequence[Any] | None, shortcoming: str) -> None:
+        """Raise UserError if a server returns no log-probabilities, and Failure if it has returned some before."""
+        if tokens is None and self._tells_logprobs:
+            raise Failure("malformed", "the answer holds no log-probabilities")
+        if tokens is None:
+            raise self._unable(shortcoming)
+        self._tells_logprobs = True
+
+    async def _choose(self, call: ChoiceCall) -> Reply:
+        """Return how likely the candidates are, read in the way that the setting `choice_by` names."""
+        if self._choosing is None:
+            raise UserError(
+                f"no way to choose through {self._server.name} is named; set chat.choice_by=label, prompt or enum"
+            )
+        by, rotations = self._choosing
+        if by == "enum":
+            written = await self._chat(choosing.enum_question(call))
+            return written._replace(value=choosing.one_hot(call, written.value))
+        spent, detail = Usage(), dict[str, float | str]()
+
+        async def complete(
+            messages: Sequence[Message], body: Mapping[str, Json], extra: Mapping[str, Json]
+        ) -> Completion:
+            nonlocal spent
+            try:
+                completion, usage = await self._complete(messages, body, extra)
+            except Failure as failure:
+                spent = spent.plus(failure.usage)
+                raise
+            spent = spent.plus(usage)
+            detail.update(self._served_by(completion.served_by))
+            if by == "prompt":
+                self._check_scored(completion.prompt, UNSCORED_PROMPT)
+            else:
+                self._check_scored(completion.tokens, UNSCORED)
+            return completion
+
+        try:
+            if by == "prompt":
+                return Reply(await choosing.by_prompt(call, complete), spent, detail)
+            scores, detail["missing"] = await choosing.by_label(call, rotations, complete)
+            return Reply(scores, spent, detail)
+        except choosing.Unable as lacking:
+            raise self._unable(str(lacking)) from None
+        except Failure as failure:
+            failure.usage = spent
+            raise
 
     async def _chat(self, call: ChatCall) -> Reply:
         """Return text, or the object that fits the schema. The messages always contain the schema too: servers without
@@ -206,7 +269,7 @@ class OpenAIModel:
                 completion, request_usage = await self._request({"messages": body_messages} | fields, extra, images)
             except Failure as failure:
                 failure.usage = spent = spent.plus(failure.usage)
-                rejected = self._rejected_field(failure, fields)
+                rejected = self._rejected_field(failure, {**fields, **(extra or {})})
                 if rejected is None:
                     raise
                 self._rejected_fields.add(rejected)
@@ -226,7 +289,7 @@ class OpenAIModel:
             usage = self._priced(usage._replace(tokens_in=completion.tokens_in, tokens_out=completion.tokens_out))
             if completion.refusal or completion.finish == "content_filter":
                 raise Failure("refused", self._server.redacted(completion.refusal or "by the server's filter"))
-            if not completion.text.strip() and not completion.tokens:
+            if not (completion.text.strip() or completion.tokens or completion.prompt):
                 raise Failure("empty", "the model answered nothing")
         except Failure as failure:
             failure.usage = self._billed(usage, failure)
@@ -234,23 +297,28 @@ class OpenAIModel:
         return completion, usage
 
     def _rejected_field(self, failure: Failure, fields: Mapping[str, Json]) -> str | None:
-        """Return the optional request field that caused a rejection, or None; raise UserError if the scoring needs
-        it."""
+        """Return the optional request field that caused a rejection, or None; raise UserError if the answer cannot be
+        read without it."""
         if failure.kind != "rejected":
             return None
         message = str(failure)
-        if self._scoring == "prefill" and any(name in message for name in CONTINUED):
-            raise self._unable("does not continue an answer that is begun for it", "logprobs or literal")
-        if "logprobs" in fields and "logprobs" in message:
-            raise self._unable("tells no log-probabilities", "literal")
+        needed = next((name for name in REJECTED if name in fields and name in message), None)
+        if needed is not None:
+            raise self._unable(REJECTED[needed])
         if "max_tokens" in fields and "max_completion_tokens" in message:
             return "max_tokens"
         if "response_format" in fields and re.search("response_format|schema|grammar", message, re.IGNORECASE):
             return "response_format"
         return None
 
-    def _unable(self, shortcoming: str, instead: str) -> UserError:
-        return UserError(f"{self._server.name} {shortcoming}, which judge.scoring={self._scoring} needs; use {instead}")
+    def _unable(self, shortcoming: str) -> UserError:
+        """Return the error for a server that lacks what the way of reading its answers needs."""
+        setting, instead = f"judge.scoring={self._scoring}", "literal"
+        if self._choosing is not None:
+            setting, instead = f"chat.choice_by={self._choosing.by}", choosing.INSTEAD[self._choosing.by]
+        elif shortcoming == UNCONTINUED:
+            instead = "logprobs or literal"
+        return UserError(f"{self._server.name} {shortcoming}, which {setting} needs; use {instead}")
 
     def _protocol_messages(self, messages: Sequence[Message]) -> Json:
         """Return messages in the protocol's form, images as PNG data URLs; a repeated frame is encoded once."""
@@ -300,6 +368,9 @@ def _bytes(call: Call) -> int:
     elif isinstance(call, ChatCall):
         texts = [part for message in call.messages for part in message.content if isinstance(part, str)]
         texts.append(json.dumps(call.schema, default=dict) + " " * OUR_WORDS if call.schema is not None else "")
+    elif isinstance(call, ChoiceCall):  # all candidates, in a list; an answer holds one of them
+        texts = [part for message in call.messages for part in message.content if isinstance(part, str)]
+        texts += [call.prefix, *call.candidates, choosing.LIST]
     elif isinstance(call, EmbedCall):
         texts = [text for text in call.items if isinstance(text, str)]
     return sum(len(text.encode()) for text in texts) + 64 * (1 + len(texts))

@@ -27,6 +27,15 @@ class Token(NamedTuple):
     likeliest: tuple[Likely, ...]
 
 
+class PromptToken(NamedTuple):
+    """A token of the rendered prompt."""
+
+    number: str
+    """Its number in the vocabulary; "" for the first token, of which servers say nothing."""
+    logprob: float
+    """Log-probability after the tokens before it; 0 for the first one."""
+
+
 class Completion(NamedTuple):
     """The continuation of a chat."""
 
@@ -40,6 +49,8 @@ class Completion(NamedTuple):
     """Name of the model that the server reports."""
     tokens_in: int
     tokens_out: int
+    prompt: tuple[PromptToken, ...] | None = None
+    """None if the server returns no log-probabilities of the prompt (`prompt_logprobs`)."""
 
 
 def completion(body: Json) -> Completion:
@@ -48,6 +59,7 @@ def completion(body: Json) -> Completion:
     choice: Mapping[str, Any] = (body["choices"] or [{"message": {}}])[0]
     message, usage = choice["message"], body.get("usage") or {}
     logprobs = (choice.get("logprobs") or {}).get("content")
+    prompt = body.get("prompt_logprobs")
     return Completion(
         text=message.get("content") or "",
         finish=choice.get("finish_reason") or "",
@@ -56,6 +68,7 @@ def completion(body: Json) -> Completion:
         served_by=body.get("model") or "",
         tokens_in=usage.get("prompt_tokens") or 0,
         tokens_out=usage.get("completion_tokens") or 0,
+        prompt=None if prompt is None else tuple(_prompt_token(position) for position in prompt),
     )
 
 
@@ -94,6 +107,19 @@ def _token(position: Mapping[str, Any]) -> Token:
     return Token(position["token"], tuple(likeliest))
 
 
+def _prompt_token(position: Json) -> PromptToken:
+    """Return a token of a prompt from vLLM's form, {number: {"logprob": …}}, or null for the first one. A prompt has
+    thousands, for which a schema would take seconds."""
+    if position is None:
+        return PromptToken("", 0.0)
+    if isinstance(position, dict) and len(position) == 1:
+        ((number, scored),) = position.items()
+        logprob = scored.get("logprob") if isinstance(scored, dict) else None
+        if isinstance(logprob, (int, float)) and not isinstance(logprob, bool) and -1e9 <= logprob <= 1:
+            return PromptToken(number, min(0.0, float(logprob)))
+    raise Failure("malformed", f"prompt_logprobs of another form than {{number: {{logprob}}}}: {position!s:.80}")
+
+
 def _check(body: Json, form: Mapping[str, Any]) -> None:
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(form).iter_errors(body))
     if error is not None:
@@ -124,7 +150,13 @@ _CHOICE = _object(
     finish_reason=_TEXT,
     logprobs=_or_null(_object(content=_or_null(_list_of(_GENERATED_TOKEN)))),
 )
-_COMPLETION = _object(["choices"], choices=_list_of(_CHOICE), model=_TEXT, usage=_USAGE)
+_COMPLETION = _object(
+    ["choices"],
+    choices=_list_of(_CHOICE),
+    model=_TEXT,
+    usage=_USAGE,
+    prompt_logprobs={"type": ["array", "null"]},
+)
 _FINITE = {"type": "number", "minimum": -3e38, "maximum": 3e38}
 _VECTOR = _object(["index", "embedding"], index={"type": "integer"}, embedding=_list_of(_FINITE))
 _EMBEDDINGS = _object(["data"], data=_list_of(_VECTOR), model=_TEXT, usage=_USAGE)

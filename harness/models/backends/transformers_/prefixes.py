@@ -39,11 +39,11 @@ class Prefixes:
         that it holds; None for 0. Raise TypeError for a model whose layers do not all attend to all tokens."""
         ends = range(CHUNK, len(tokens), CHUNK)
         keys = [tuple(tokens[:end]) for end in ends]
-        kept = 0
-        while kept < len(keys) and keys[kept] in self._chunks:
-            kept += 1
-        cache = self._joined([self._chunks[key] for key in keys[:kept]])
-        for number in range(kept, len(keys)):
+        count = 0
+        while count < len(keys) and keys[count] in self._chunks:
+            count += 1
+        cache = self._joined([self._chunks[key] for key in keys[:count]])
+        for number in range(count, len(keys)):
             places = torch.arange(number * CHUNK, (number + 1) * CHUNK, device=self._model.device)[None]
             ids = torch.tensor([tokens[number * CHUNK : (number + 1) * CHUNK]], device=self._model.device)
             cache = self._model(

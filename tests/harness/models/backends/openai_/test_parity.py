@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.openai_.choosing import Choosing
 from guidebench.harness.models.backends.openai_.model import OpenAIModel
 from guidebench.harness.models.backends.openai_.server import Server
 from guidebench.harness.models.backends.recipes import Scoring
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
-from guidebench.harness.models.calls import ChatCall, JudgeCall, Message, Model, Reply
+from guidebench.harness.models.calls import ChatCall, ChoiceCall, JudgeCall, Message, Model, Reply
 from tests.harness.models.backends.openai_.conftest import ModelServer
 
 pytestmark = [pytest.mark.waits, pytest.mark.release]
@@ -65,6 +66,22 @@ def test_vllm_scores_what_the_model_scores(vllm, scoring: Scoring) -> None:
     if scoring != "literal":
         masses = [[float(reply.detail["mass"]) for reply in replies] for replies in (local, remote)]
         np.testing.assert_allclose(*masses, atol=1e-2)
+
+
+@pytest.mark.slow
+def test_vllm_scores_candidates_as_the_model_does(vllm) -> None:
+    """With what vLLM has cached from the calls before, so a wider margin than in one process."""
+    call = ChoiceCall((Message("user", ("Is the door open?",)),), "Answer:", (" yes", " no", " a door"))
+
+    async def ask(model: Model) -> Reply:
+        try:
+            return await model.answer(call)
+        finally:
+            await model.close()
+
+    server = Server(vllm.url, "SOME_KEY", 300.0)
+    remote = asyncio.run(ask(OpenAIModel(vllm.name, server, choosing=Choosing("prompt"))))
+    np.testing.assert_allclose(remote.value, asyncio.run(ask(local_model(vllm.directory, "logprobs"))).value, atol=1e-2)
 
 
 @pytest.mark.slow
