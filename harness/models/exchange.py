@@ -186,13 +186,13 @@ def _decompress(file: Path, plain: Path) -> None:
             if stream.needs_input and not block:
                 raise UserError(f"{file} is cut off; nothing of it is used: ask for another copy")
             try:
-                content = stream.decompress(block, max_length=BLOCK)
+                decompressed = stream.decompress(block, max_length=BLOCK)
             except lzma.LZMAError as error:
                 raise UserError(f"{file} cannot be decompressed ({error}); ask for another copy") from None
-            total += len(content)
+            total += len(decompressed)
             if total > most:
                 raise UserError(f"{file} decompresses to more than {size(most)}, which no exported cassette does")
-            target.write(content)
+            target.write(decompressed)
 
 
 def _import(file: Path, study: Path) -> int:

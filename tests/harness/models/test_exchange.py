@@ -89,16 +89,16 @@ def test_a_compressed_export_is_smaller_and_answers_the_same(study: Path, file: 
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("stream", "message"),
     [
         (lzma.compress(bytes(2**22)), "decompresses to more than"),
         (lzma.compress(os.urandom(2**12))[:-40], "is cut off"),
         (b"SQLite format 3", "cannot be decompressed"),
     ],
 )
-def test_a_compressed_file_that_is_none_of_ours_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_compressed_file_that_is_none_of_ours_is_refused(stream: bytes, message: str, tmp_path: Path) -> None:
     packed = tmp_path / "calls.sqlite.xz"
-    packed.write_bytes(content)
+    packed.write_bytes(stream)
     check_refused(message, import_, packed, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
