@@ -145,14 +145,14 @@ class Choosing:
         """Return the log-probabilities float32 [candidates, 2] from one pass over what follows the kept chunks of the
         prompt: its rest, and the tree of the candidates' tokens, each of which sees the prompt and those before it."""
         model, prompt = self._loaded.model, choice.inputs["input_ids"][0].tolist()
-        cache, kept = self._prefixes.cache(prompt)
-        rest, tree = prompt[kept:], Tree.of(choice.candidates)
+        cache, start = self._prefixes.cache(prompt)
+        rest, tree = prompt[start:], Tree.of(choice.candidates)
         count, size = len(rest), len(rest) + len(tree.tokens)
         sees = torch.ones((size, size), dtype=torch.bool).tril()
         sees[count:, count:] = tree.sees
-        mask = torch.zeros((1, 1, size, kept + size), dtype=model.dtype)
-        mask[..., kept:].masked_fill_(~sees, torch.finfo(model.dtype).min)
-        places = torch.cat([torch.arange(kept, choice.length), choice.length + tree.depths])
+        mask = torch.zeros((1, 1, size, start + size), dtype=model.dtype)
+        mask[..., start:].masked_fill_(~sees, torch.finfo(model.dtype).min)
+        places = torch.cat([torch.arange(start, choice.length), choice.length + tree.depths])
         logits = model(
             input_ids=torch.tensor([rest + tree.tokens]).to(model.device), attention_mask=mask.to(model.device),
             position_ids=places[None].to(model.device), past_key_values=cache, use_cache=True,

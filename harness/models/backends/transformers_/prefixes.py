@@ -39,11 +39,11 @@ class Prefixes:
         that it holds; None for 0. Raise TypeError for a model whose layers do not all attend to all tokens."""
         ends = range(CHUNK, len(tokens), CHUNK)
         keys = [tuple(tokens[:end]) for end in ends]
-        kept = 0
-        while kept < len(keys) and keys[kept] in self._chunks:
-            kept += 1
-        cache = self._joined([self._chunks[key] for key in keys[:kept]])
-        for number in range(kept, len(keys)):
+        present = 0
+        while present < len(keys) and keys[present] in self._chunks:
+            present += 1
+        cache = self._joined([self._chunks[key] for key in keys[:present]])
+        for number in range(present, len(keys)):
             places = torch.arange(number * CHUNK, (number + 1) * CHUNK, device=self._model.device)[None]
             ids = torch.tensor([tokens[number * CHUNK : (number + 1) * CHUNK]], device=self._model.device)
             cache = self._model(
@@ -60,7 +60,7 @@ class Prefixes:
         if not chunks:
             return None
         return DynamicCache([
-            (torch.cat([keys for keys, _ in layer], dim=-2), torch.cat([values for _, values in layer], dim=-2))
+            tuple(torch.cat(tensors, dim=-2) for tensors in zip(*layer, strict=True))
             for layer in zip(*chunks, strict=True)
         ])  # fmt: skip
 

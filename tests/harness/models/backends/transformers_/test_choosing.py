@@ -58,8 +58,8 @@ def test_log_probabilities_equal_those_computed_token_by_token(
 ) -> None:
     """By the model's own way, again with what is kept, in one part, in parts of two, and each candidate alone."""
     chat = model(tiny(name))
-    seen = [Message("user", (clips[0][0],))] if image else [Message("user", ("It is dark. " * 20,))]
-    call = ChoiceCall((*TEXT.messages, *seen), "Action:", CANDIDATES)
+    questions = [Message("user", (clips[0][0],))] if image else [Message("user", ("It is dark. " * 20,))]
+    call = ChoiceCall((*TEXT.messages, *questions), "Action:", CANDIDATES)
     expected, reply = by_hand(chat, call), answer(chat, call)
     assert chat._choosing._ways == {image: "continued" if image else "branched"}
     assert call.fault(reply.value) == ""
