@@ -3,9 +3,9 @@
     python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
 
 Benchmarks against peer libraries (replay, cartpole, crafter_dqn, continuous, also on MetaWorld) run under the Python of
-the peers' environment, made from benchmarks/peers.txt; without it they are skipped with a message. Other load on the
-machine distorts the figures, so the load average before each benchmark is recorded with it. The function `lines` of a
-benchmark's module yields its lines of the table.
+the peers' environment, made from benchmarks/peers.txt; without it they are skipped with a message, and `choices` leaves
+its peer out. Other load on the machine distorts the figures, so the load average before each benchmark is recorded with
+it. The function `lines` of a benchmark's module yields its lines of the table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ WITHOUT_PEERS = (
     "cal_ql",
     "kagi_rewards",
     "crafter_language",
+    "choices",
 )
+ASKS_PEERS = ("choices",)
+"""Those of `WITHOUT_PEERS` that start a process of the peers' environment themselves, and run without it too."""
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
@@ -111,6 +114,7 @@ SMALL = {
     "apt_neighbours": ["--rounds", "1"],
     "cal_ql": ["--rounds", "1", "--turn", "1", "--batch", "16", "--hidden", "16", "--image", "20"],
     "kagi_rewards": ["--rounds", "1", "--states", "400"],
+    "choices": ["--rounds", "1", "--tokens", "150", "--ending", "50"],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
         *("--replays", "vlm_rb"),
@@ -169,9 +173,12 @@ def main() -> int:
         load = os.getloadavg()[0]
         print(f"{name} (load average {load:.2f}) …", flush=True)
         python = options.peers if name in WITH_PEERS else sys.executable
-        figures = run(name, python, SMALL[name] if options.small else [])
+        arguments = ["--peers", options.peers] if options.peers and name in ASKS_PEERS else []
+        figures = run(name, python, [*(SMALL[name] if options.small else []), *arguments])
         if figures is None:
             failed.append(name)
+            continue
+        if not figures.get("rounds", True):  # what it needs is not here, as it has said
             continue
         results[name] = {**figures, "load_average_before": round(load, 2), "measured_on": provenance("cpu")}
     show(results)

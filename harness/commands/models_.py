@@ -6,7 +6,7 @@ examples:
   bench models stats runs/mine                 recorded questions, images and failures, and their cost
   bench models export runs/mine calls.sqlite   every recorded call in one file, to replay the study elsewhere
   bench models import calls.sqlite runs/mine   add calls to a study; then `bench run … models.mode=replay`
-  bench models convert liv.pt liv.safetensors  convert a torch.save checkpoint, such as LIV's, to safetensors
+  bench models convert liv.pt liv.safetensors  convert a torch.save checkpoint (LIV's, S3D's) or a GGUF file
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""Convert a published `torch.save` checkpoint to safetensors.
+"""Convert a published `torch.save` checkpoint to a file of safetensors, and a GGUF file to a directory of them.
 
-`weights_only=True` prevents it from running code. It is read, and the new file written, in the separate process; before
-any tensor is copied, the declared bytes of all tensors are compared with the file's.
+A source is read, and what it becomes is written, in the separate process. Of a checkpoint `weights_only=True` prevents
+it from running code, and before any tensor is copied, the declared bytes of all tensors are compared with the file's. A
+GGUF file goes through the loader of chats, so the directory holds the numbers, the tokenizer and the chat template with
+which the file itself would answer.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +19,8 @@ from typing import Any, NamedTuple
 
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.models.access import GGUF
+from guidebench.harness.models.backends import gguf_files
 from guidebench.harness.texts import one_line
 
 WRAPPINGS = ("module.", "model.")
@@ -32,36 +37,80 @@ ADVICE, REFERENCE = "In PyTorch 2.6", "Check the documentation of torch.load"
 """Beginnings of what PyTorch says beside the reason for which a checkpoint holds more than tensors."""
 BEGINNINGS = ("Weights only load failed. ", "WeightsUnpickler error: ")
 """What PyTorch writes before that reason."""
+FILES = (GGUF, ".safetensors", ".pt", ".pth", ".bin")
+"""Endings by which a model is taken for a file, so that no directory of one may have them."""
+UNPACKED = 12
+"""Bytes of memory for each number of a GGUF file, which is float32 twice while it is written (measured: 8)."""
+UNPACKING = 600.0
+"""Time limit in seconds for unpacking a GGUF file."""
 METADATA = "__metadata__"
 """Name that safetensors reserves."""
 
 
 class Converted(NamedTuple):
-    """Summary of a converted checkpoint."""
+    """Summary of what was converted."""
 
     tensors: int
     parameters: int
     architecture: str
-    """open_clip's name of the architecture, or `s3d`; "" if unknown, and then the file cannot be used as a model."""
+    """open_clip's name of the architecture, `s3d`, or a GGUF file's own name, such as `llama`; "" if unknown, and then
+    the file cannot be used as a model."""
 
 
 def convert(source: Path, target: Path, architecture: str = "", words: Path | None = None) -> Converted:
-    """Write the tensors of `source` to the new file `target`; raise UserError unless `source` is a checkpoint of
-    tensors only. `words` is the word list that a checkpoint of S3D needs, as `word_list` reads it."""
+    """Write the tensors of `source` to `target`, which must not exist: those of a checkpoint to a file, the model in a
+    GGUF file to a directory, as float32 with configuration and tokenizer. Raise UserError unless `source` is a
+    checkpoint of tensors only, or a GGUF file that can be loaded. `words` is the word list that a checkpoint of S3D
+    needs, as `word_list` reads it."""
+    is_gguf = source.name.endswith(GGUF)
     if not source.is_file():
-        raise UserError(f"{source} is no file; expected a checkpoint as torch.save wrote it")
+        raise UserError(f"{source} is no file; expected a checkpoint as torch.save wrote it, or a GGUF file")
     if target.exists():
-        raise UserError(f"{target} exists; name a file that does not, or remove it")
+        raise UserError(f"{target} exists; name {'a directory' if is_gguf else 'a file'} that does not, or remove it")
+    if is_gguf and (architecture or words is not None):
+        raise UserError(f"{source} names its architecture and holds its words; leave --architecture and --words out")
+    if is_gguf and target.name.endswith(FILES):
+        raise UserError(f"{source} becomes a directory, and {target} has the name of a file; leave out its ending")
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     files = [source] if words is None else [source, words]
     try:
-        converted = reader_process.read(
-            f"{source}: converting it", files, _convert, source, partial, architecture, words
-        )
+        if is_gguf:
+            converted = _unpacked(source, partial)
+        else:
+            converted = reader_process.read(
+                f"{source}: converting it", files, _convert, source, partial, architecture, words
+            )
         os.replace(partial, target)
     finally:
+        if partial.is_dir():
+            shutil.rmtree(partial)
         partial.unlink(missing_ok=True)
     return converted
+
+
+def _unpacked(source: Path, target: Path) -> Converted:
+    """Write the model in a GGUF file to a directory, in a separate process whose memory fits the numbers of its
+    header."""
+    header = gguf_files.header(source)
+    caller = reader_process.Caller(reader_process.MEMORY + UNPACKED * header.parameters)
+    try:
+        tensors, parameters = caller(f"{source}: converting it", UNPACKING, _unpack, source, target)
+    finally:
+        caller.close()
+    return Converted(tensors, parameters, header.architecture)
+
+
+def _unpack(source: Path, target: Path) -> tuple[int, int]:
+    """Write the model in a GGUF file to a directory; return its tensors and numbers. Call it in the separate
+    process."""
+    from guidebench.harness.models.backends.transformers_.loaded_model import Source
+    from guidebench.harness.models.backends.transformers_.loading import load
+
+    loaded = load(Source(str(source), dtype="float32"))
+    loaded.model.save_pretrained(target)
+    loaded.tokenizer.save_pretrained(target)
+    counts = [tensor.numel() for tensor in loaded.model.parameters()]
+    return len(counts), sum(counts)
 
 
 def _convert(source: Path, target: Path, architecture: str, words: Path | None) -> Converted:

@@ -43,6 +43,8 @@ def test_each_says_what_it_measures_and_how() -> None:
 @pytest.mark.parametrize("name", together.WITHOUT_PEERS)
 def test_each_benchmark_without_a_peer_runs_small_and_prints_positive_figures(name: str) -> None:
     figures = together.run(name, sys.executable, together.SMALL[name])
+    if not figures.get("rounds", True):
+        pytest.skip(figures["left_out"])
     for line in together.lines({name: figures}):
         assert line.figure > 0 and line.ours and line.reached in ("yes", "no", "")
     if name == "engine":

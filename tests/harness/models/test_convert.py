@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from safetensors import safe_open
 
 from guidebench.harness.commands.cli import main
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.calls import EmbedCall
+from guidebench.harness.models.backends import gguf_files
+from guidebench.harness.models.backends.transformers_.loaded_model import Source
+from guidebench.harness.models.backends.transformers_.loading import load
+from guidebench.harness.models.calls import ChoiceCall, EmbedCall, Message
+from guidebench.harness.models.chats.transformers_ import Transformers as ChatModel
 from guidebench.harness.models.convert import RN50, convert
 from guidebench.harness.models.embedders.transformers_ import Transformers
 
@@ -179,9 +184,6 @@ def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypat
 
 def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("open_clip")
-    from guidebench.harness.models.backends.transformers_.loaded_model import Source
-    from guidebench.harness.models.backends.transformers_.loading import load
-
     convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
     with pytest.raises(UserError, match="does not say what it is"):
         load(Source(str(tmp_path / "out.safetensors")))
@@ -241,3 +243,49 @@ def test_what_is_no_word_list_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / name)
+
+
+def test_a_gguf_file_becomes_a_directory_that_chats_and_chooses_alike(
+    tiny: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logits and choices of file and directory are equal in each bit."""
+    pytest.importorskip("gguf")
+    source, target = tiny("gguf") / "model.gguf", tmp_path / "tiny"
+    numbers = gguf_files.header(source).parameters
+    assert main(["models", "convert", str(source), str(target)]) == 0
+    assert f"{numbers:,} numbers, llama: name it as a model that chats" in capsys.readouterr().out
+    assert {file.name for file in tmp_path.iterdir()} == {"tiny"}
+    call = ChoiceCall((Message("user", ("Yes or no?",)),), "Answer:", (" Yes", " no, it is not"))
+    logits, choices, texts = [], [], []
+    for model in (str(source), str(target)):
+        chat: Any = ChatModel(model=model, dtype="float32")
+        chat.ready()
+        spawned = chat.spawn_model("cpu")
+        choices.append(asyncio.run(spawned.answer(call)).value)
+        loaded = load(Source(model, dtype="float32"))
+        texts.append(
+            loaded.tokenizer.apply_chat_template([{"role": "user", "content": "no?"}], add_generation_prompt=True)
+        )
+        with torch.inference_mode():
+            logits.append(loaded.model(torch.tensor([[5, 40, 7, 101, 9]])).logits)
+    assert torch.equal(*logits) and np.array_equal(*choices) and texts[0] == texts[1]
+
+
+def test_a_gguf_file_that_cannot_be_converted_leaves_nothing(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    source, damaged = tiny("gguf") / "model.gguf", tmp_path / "damaged.gguf"
+    damaged.write_bytes(source.read_bytes()[:-4])
+    unknown = tmp_path / "unknown.gguf"
+    unknown.write_bytes(source.read_bytes().replace(b"llama", b"lamma"))
+    (tmp_path / "words.txt").write_text("robot")
+    for file, target, options, message in (
+        (damaged, "out", {}, r"damaged\.gguf is no GGUF file that can be read"),
+        (unknown, "out", {}, r"unknown\.gguf.*lamma"),
+        (source, "out.safetensors", {}, r"becomes a directory, and .*out\.safetensors has the name of a file"),
+        (source, "out", {"architecture": "RN50"}, "leave --architecture and --words out"),
+        (source, "out", {"words": tmp_path / "words.txt"}, "leave --architecture and --words out"),
+        (source, "words.txt", {}, "words.txt exists; name a directory that does not"),
+    ):
+        with pytest.raises(UserError, match=message):
+            convert(file, tmp_path / target, **options)  # type: ignore[arg-type]
+    assert {file.name for file in tmp_path.iterdir()} == {"damaged.gguf", "unknown.gguf", "words.txt"}

@@ -30,7 +30,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
 from guidebench.harness.models.backends.transformers_.judging import noise
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.prefixes import Prefixes
+from guidebench.harness.models.backends.transformers_.prefixes import Prefixes, last_logits
 from guidebench.harness.models.backends.transformers_.rendering import (
     end_tokens,
     parts_of,
@@ -156,7 +156,7 @@ class Choosing:
         logits = model(
             input_ids=torch.tensor([rest + tree.tokens]).to(model.device), attention_mask=mask.to(model.device),
             position_ids=places[None].to(model.device), past_key_values=cache, use_cache=True,
-            **self._last(1 + len(tree.tokens)),
+            **last_logits(model, 1 + len(tree.tokens)),
         ).logits[0, -1 - len(tree.tokens) :].float()  # fmt: skip
         paths = ([0, *(1 + node for node in path)] for path in tree.paths)
         return torch.stack([
@@ -166,7 +166,7 @@ class Choosing:
     def continued(self, choice: Choice) -> torch.Tensor:
         """Return the log-probabilities float32 [candidates, 2] from one computation of the prompt."""
         model, inputs, count = self._loaded.model, choice.inputs, choice.length
-        output = model(**inputs, **self._last(1), use_cache=True)
+        output = model(**inputs, **last_logits(model, 1), use_cache=True)
         first, following = output.logits[0, -1:].float(), self._following(inputs)
         rows: list[torch.Tensor] = []
         for start in range(0, len(choice.candidates), PART):
@@ -199,7 +199,9 @@ class Choosing:
             ids = torch.cat([inputs["input_ids"], more], 1)
             types = {name: torch.cat([inputs[name], 0 * more], 1) for name in TYPES if name in inputs}
             full_inputs = {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids), **types}
-            logits = model(**full_inputs, **self._last(1 + len(tokens)), use_cache=False).logits[0, -1 - len(tokens) :]
+            logits = model(**full_inputs, **last_logits(model, 1 + len(tokens)), use_cache=False).logits[
+                0, -1 - len(tokens) :
+            ]
             rows.append(self._read(logits.float(), tokens))
         return torch.stack(rows)
 
@@ -263,11 +265,6 @@ class Choosing:
         takes = inspect.signature(count).parameters
         positions = count(**{name: tensor for name, tensor in inputs.items() if name in takes})[0]
         return int(positions.max()) + 1
-
-    def _last(self, count: int) -> dict[str, int]:
-        """Return the argument that limits logits to the last tokens, if the model has one."""
-        takes = inspect.signature(self._loaded.model.forward).parameters
-        return {"logits_to_keep": count} if "logits_to_keep" in takes else {}
 
 
 def continuations(tokenizer: Any, text: str, candidates: Sequence[str], model: str) -> list[Tokens]:
