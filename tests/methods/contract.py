@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from guidebench import results
 from guidebench.harness.identity import cells
@@ -50,6 +53,28 @@ def read_outputs(study: Path) -> dict[str, bytes]:
     """Return every file that a study's runs wrote and that records no durations: relative path -> bytes."""
     logs = {path.stem for path in study.glob("*/*/*/seed-*/*.parquet")} - {*TIMED}
     return read_files(study, ("policy.safetensors", *(f"{log}.parquet" for log in sorted(logs))))
+
+
+def check_same(files: Mapping[str, bytes], others: Mapping[str, bytes]) -> None:
+    """Check that two studies' runs wrote the same bytes; of a policy, the message names the arrays that differ."""
+    differing = [name for name in sorted({*files, *others}) if files.get(name) != others.get(name)]
+    differences = [f"{name}: {_difference(files.get(name, b''), others.get(name, b''))}" for name in differing]
+    assert not differing, "\n".join(differences)
+
+
+def _difference(file: bytes, other: bytes) -> str:
+    """Return how two files differ: by array, if both are policies."""
+    try:
+        arrays, expected = load(file), load(other)
+    except SafetensorError:
+        return f"{len(file)} and {len(other)} bytes"
+    if {*arrays} != {*expected}:
+        return f"arrays {sorted({*arrays} ^ {*expected})} are in one alone"
+    return "; ".join(
+        f"{name} in {int((array != expected[name]).sum())} of {array.size} numbers, by at most "
+        f"{float(np.abs(array - expected[name]).max()):.2g}"
+        for name, array in arrays.items() if (array != expected[name]).any()
+    )  # fmt: skip
 
 
 def kill(words: Iterable[str], packs: list[list[int]], directory: Path, phase: str, step: int, **job: Any) -> None:
@@ -310,8 +335,7 @@ def check(row: Row, tiny: Callable[[str], Path], directory: Path) -> Path:
         assert len(prompts) == count, "a replay asks nothing"
     first, second = read_outputs(killed), read_outputs(uninterrupted)
     assert first.keys() == second.keys() and len(first) >= 2 * len(EVERY)
-    differing = [name for name in first if first[name] != second[name]]
-    assert not differing, "a run that was killed, and one that was not and replays its answers, differ"
+    check_same(first, second)
     check_guidance(uninterrupted)
     if "{" in row.words and "=scripted" not in row.words:  # models whose answers are recorded, and no others
         spending = results.load(uninterrupted, log="ledger")

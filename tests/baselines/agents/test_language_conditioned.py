@@ -25,7 +25,7 @@ from guidebench.harness.models.embedders.scripted import Projection
 from guidebench.harness.plan import matrix
 from guidebench.harness.playback.reevaluation import evaluate_run
 from guidebench.harness.streams import Streams
-from tests.methods.contract import kill, read_files
+from tests.methods.contract import check_same, kill, read_files
 from tests.refusals import check_refused
 
 require("transformers")
@@ -337,7 +337,7 @@ def test_a_killed_run_computes_no_text_again(train: Callable[..., Path], tmp_pat
     kill(words, [[0]], study, "training", 50, checkpoint_every=15)
     train(*words, packs=[(0,)], directory=study, checkpoint_every=15)
     uninterrupted = train(*words, packs=[(0,)])
-    assert read_files(study) == read_files(uninterrupted)
+    check_same(read_files(study), read_files(uninterrupted))
     computed = [text for texts in recorded(study) for text in texts]
     assert sorted(computed) == sorted(recorded(uninterrupted)[0]), "each once, before a kill or after it"
     assert last(study, "ledger")["questions"].tolist() == [len(computed)]
