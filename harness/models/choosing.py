@@ -1,8 +1,8 @@
 """Choices: the settings by which a chat chooses among candidate answers, and the dialogue that makes such choices.
 
 A part whose dialogue is a `ChoosesAnswers` names the candidates of a question. The chat says how likely it would write
-each of them (`ChoiceCall`), and the settings here turn that into the answer. Recorded calls hold none of these settings
-but `answer`, so that one recording serves all of them.
+each of them (`ChoiceCall`), and the settings here turn that into the answer. Recorded calls hold none of these
+settings, so equal questions are answered from one recording whatever they are.
 """
 
 from __future__ import annotations
@@ -47,6 +47,16 @@ class Choosing(ModelPart):
         """Return an upper bound of one attempt at a choice whose prompt, which lists the candidates, has so many
         bytes."""
         return Usage(1, 2 * prompt + 2 * MESSAGE)
+
+    @property
+    def requests(self) -> int:
+        """Requests that a choice probably takes."""
+        return 1
+
+    def choice_expected(self, usage: Usage) -> Usage:
+        """Return the estimated usage of choices, given that of as many answers in text."""
+        times = self.requests * (1 + self.calibrate)
+        return usage._replace(calls=times * usage.calls, tokens_in=times * usage.tokens_in, tokens_out=0)
 
 
 class ByChoice:

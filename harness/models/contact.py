@@ -90,7 +90,8 @@ def check(
 
 
 def distinct(models: Iterable[StudyModel]) -> list[StudyModel]:
-    """Return each foundation model once, ignoring settings such as prompt and delay that do not change the model."""
+    """Return each foundation model once for each form of its answers, ignoring settings such as prompt and delay that
+    do not change the model."""
     model_of_settings: dict[Any, StudyModel] = {}
     for model in models:
         if study_models.is_recorded(model.config):
@@ -99,7 +100,8 @@ def distinct(models: Iterable[StudyModel]) -> list[StudyModel]:
                 for field in dataclasses.fields(model.config)
                 if field.name not in study_models.NOT_THE_MODEL
             }
-            model_of_settings.setdefault((model.kind, model.config.backend, repr(sorted(decisive.items()))), model)
+            key = (model.kind, model.config.backend, model.config.answer, repr(sorted(decisive.items())))
+            model_of_settings.setdefault(key, model)
     return list(model_of_settings.values())
 
 

@@ -130,6 +130,11 @@ def _export(study: Path, file: Path, secret_values: Mapping[str, str]) -> int:
                 _scrub(db, study, secret_values)
             count = _count(db)
         if file.suffix == COMPRESSED:
+            if (count_of_bytes := partial.stat().st_size) > MOST:
+                raise UserError(
+                    f"the calls of {study} take {size(count_of_bytes)}, and an import decompresses at most "
+                    f"{size(MOST)}; name the file without {COMPRESSED}"
+                )
             with partial.open("rb") as plain, lzma.open(packed, "xb") as stream:
                 shutil.copyfileobj(plain, stream)
         os.replace(packed if file.suffix == COMPRESSED else partial, file)

@@ -64,23 +64,34 @@ def _needing(parts: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Par
 
 
 def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
-    """Raise UserError if a model's settings for choices have no effect, because it answers in text, or if a part uses
-    the probabilities of its choices and it tells none."""
+    """Raise UserError if a model's settings have no effect, such as those for choices where it answers in text, or if a
+    part uses the probabilities of its choices and it tells none."""
     config: Any = type(model)
     declared = settings.fields(config)
     choosing = CHOICE in put(parts, role, model.answer)
-    for asker, asking in _needing(parts, role) if choosing and model.unweighed else ():
-        if role in getattr(asking, "uses_probabilities", ()):
-            raise UserError(
-                f"the {asker} uses the probabilities of the candidates in the role {role!r}, and "
-                f"{role}.{model.unweighed} tells none but the chosen candidate; choose another value"
-            )
-    for name in () if choosing else model.choice_settings:
+    weighed = [
+        asker for asker, asking in _needing(parts, role) if role in getattr(asking, "uses_probabilities", ())
+    ]  # fmt: skip
+    if choosing and weighed and model.unweighed:
+        raise UserError(
+            f"the {weighed[0]} uses the probabilities of the candidates in the role {role!r}, and "
+            f"{role}.{model.unweighed} tells none but the chosen candidate; choose another value"
+        )
+    reasons = {
+        name: f"applies to choices, and the {role} answers in text; add {role}.answer=choice, or leave it out"
+        for name in (() if choosing else model.choice_settings)
+    }
+    if choosing and weighed:
+        reasons["acts"] = f"has no effect, since the {weighed[0]} uses the probabilities of all candidates"
+    if choosing and model.backend == "scripted":
+        reasons["candidate_score"] = "divides by the length of a candidate, and a hand-written chat gives each a weight"
+    if choosing and model.backend == "oracle":
+        reasons |= dict.fromkeys(model.choice_settings, "has no effect, since a privileged chat answers by itself")
+    if choosing:
+        reasons["temperature"] = "is for answers in text; acts=sample draws a choice"
+    for name, reason in reasons.items():
         if name in declared and (chosen := getattr(model, name)) != declared[name].default:
-            raise UserError(
-                f"{role}.{name}={settings.show(chosen)} applies to choices, and the {role} answers in text; add "
-                f"{role}.answer=choice, or leave it out"
-            )
+            raise UserError(f"{role}.{name}={settings.show(chosen)} {reason}")
 
 
 @registry.cached(4096)

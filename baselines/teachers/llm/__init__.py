@@ -100,7 +100,7 @@ class Llm(TeacherPart):
         if view["chat"].answer == CHOICE and self.augment == "llm":
             return (
                 "teacher.augment=llm has the chat write a trajectory, which is no choice among candidates; set "
-                "teacher.augment=none, or leave chat.answer=choice out"
+                "teacher.augment=none, or choose a chat that answers in text"
             )
         if self.shots and self.prompt and "{example}" not in self.prompt:
             return "teacher.shots=1 needs {example} in teacher.prompt"

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from guidebench.harness.models.calls import Model
 
 
+CANDIDATES, ENUMERATED = 12, 16
+"""Candidates of a choice, and tokens of an object that names one, for estimates (choice: actions of Crafter)."""
+
+
 @register.chat("openai")
 @dataclass(frozen=True)
 class OpenAI(Served, Choosing, Writing):
@@ -80,6 +84,16 @@ class OpenAI(Served, Choosing, Writing):
                 f"set chat.choice_by=label or prompt"
             )
         return ""
+
+    @property
+    def requests(self) -> int:
+        ways = {"label": self.rotations, "prompt": CANDIDATES + 2}
+        return ways.get(self.choice_by or "", 1)
+
+    def choice_expected(self, usage: Usage) -> Usage:
+        """Return the estimated usage of choices, each request of which writes a token, or with `enum` a candidate."""
+        expected = super().choice_expected(usage)
+        return expected._replace(tokens_out=expected.calls * (ENUMERATED if self.choice_by == "enum" else 1))
 
     def choice_bound(self, prompt: int) -> Usage:
         """Return an upper bound of one attempt at a choice, as `Choosing.choice_bound`."""

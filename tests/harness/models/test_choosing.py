@@ -12,6 +12,7 @@ from guidebench.harness import registry
 from guidebench.harness.interfaces import Array, Choice, Choose
 from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Answer, Call, ChoiceCall, Message, Usage
+from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.harness.models.chats.uniform import EqualWeights
 from guidebench.harness.models.choosing import ByChoice, Choosing
@@ -117,6 +118,20 @@ def test_a_call_without_an_answer_is_no_choice() -> None:
         assert asyncio.run(dialogue("clear", None, ask)) is None
 
 
+@pytest.mark.parametrize(
+    ("chat", "expected"),
+    [
+        (Transformers(answer="choice"), Usage(10, 1_000)),
+        (Transformers(answer="choice", calibrate=True), Usage(20, 2_000)),
+        (OpenAI(answer="choice", choice_by="label", rotations=3), Usage(30, 3_000, 30)),
+        (OpenAI(answer="choice", choice_by="enum"), Usage(10, 1_000, 160)),
+    ],
+)
+def test_an_estimate_counts_the_requests_of_a_choice(chat: Choosing, expected: Usage) -> None:
+    """Ten questions of a hundred tokens, of which text would write fifty."""
+    assert chat.choice_expected(Usage(10, 1_000, 500)) == expected
+
+
 def test_a_choice_is_bounded_by_its_question_and_that_without_content() -> None:
     """By hand: 10 questions of 100 bytes, asked twice at most, with and without content; each reads the prompt and the
     candidates, which it lists, and what separates two messages of 64 tokens."""
@@ -149,6 +164,7 @@ AGENT = ("suite=crafter_ood", "method=model_as_agent", "profile=smoke")
 LABEL = "performer.choice_by=label"
 SERVED = (*AGENT, "performer=openai")
 ENUM = (*SERVED, "performer.answer=choice", "performer.choice_by=enum")
+LOCAL = ("performer=transformers", "performer.model=/srv/model", "performer.answer=choice")
 PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uniform")
 
 
@@ -176,6 +192,16 @@ PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uni
         (
             (*AGENT, "performer=transformers", "performer.model=gemma3_270m_base"),
             r"gemma3_270m_base' .* is a base model.*; set performer.answer=choice",
+        ),
+        ((*AGENT, "performer=uniform", "performer.candidate_score=per_byte"), "divides by the length of a candidate"),
+        (
+            (*AGENT, "performer=oracle", "performer.answer=choice", "performer.calibrate=true"),
+            "privileged chat answers by itself",
+        ),
+        ((*AGENT, *LOCAL, "performer.temperature=1"), "temperature=1.0 is for answers in text"),
+        (
+            ("suite=housekeep", "method=linvit", "profile=smoke", "prior=uniform", "prior.acts=sample"),
+            "the agent uses the probabilities of all candidates",
         ),
         (("suite=crafter_ood", "method=ellm", "profile=smoke", "goals=uniform"), "takes answers there as text"),
         (PAIRS, "teacher.augment=llm has the chat write a trajectory"),

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -16,6 +16,7 @@ from guidebench.harness.identity.cells import record, write_cell
 from guidebench.harness.loop.job import Job
 from guidebench.harness.models import contact, single_calls, study_models
 from guidebench.harness.models.calls import Reply, Usage
+from guidebench.harness.models.chats.transformers_ import Transformers
 from guidebench.harness.models.desk import Policy
 from guidebench.harness.parts import ModelPart
 from guidebench.harness.plan import matrix
@@ -125,6 +126,9 @@ def test_a_served_chat_that_chooses_is_asked_for_a_choice_and_has_to_find_nonsen
         contact_once(model, directory=tmp_path)
 
 
+FORMS: tuple[Literal["text", "choice"], ...] = ("text", "choice")
+
+
 def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: Any) -> None:
     url, _ = server
     judges = [judge(url), judge(url, prompt="Is the key held?"), judge(url, delay=7)]
@@ -133,6 +137,8 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells
     scripted = contact.StudyModel("judge", "judge", cell.section("judge"))
     assert contact.distinct([scripted]) == []
+    chats = [contact.StudyModel(form, "chat", Transformers(model="./a_model", answer=form)) for form in FORMS]
+    assert contact.distinct([*chats, *chats]) == chats, "one that chooses is asked for a choice"
 
 
 def test_replay_asks_nothing_and_a_budget_counts_the_call(tmp_path: Path, server: Any) -> None:

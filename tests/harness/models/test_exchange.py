@@ -15,7 +15,7 @@ import pytest
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
-from guidebench.harness.models import cassette_checks, study_models
+from guidebench.harness.models import cassette_checks, exchange, study_models
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
@@ -86,6 +86,14 @@ def test_a_compressed_export_is_smaller_and_answers_the_same(study: Path, file: 
     assert import_(packed, tmp_path / "other") == len(CALLS)
     assert stats(tmp_path / "other").models[0][:3] == stats(study).models[0][:3]
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_what_no_import_would_decompress_is_not_exported_so(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "MOST", 1_000)
+    check_refused(r"name the file without \.xz", exchange._export, study, tmp_path / "calls.sqlite.xz", {})
+    assert not [path.name for path in tmp_path.iterdir() if "calls" in path.name]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ from guidebench.harness.models.calls import ChoiceCall, Message, Reply, Usage
 
 PART = 16
 """Candidates that are computed together (choice: each takes a copy of the prompt's keys and values)."""
+PREFIX, FIXED = "Answer:", (" yes", " no, it is not so", " no, but it may be")
+"""Beginning of the answer and candidates of the fixed call: with a space before a word, which tokenizers join with the
+word, and not with what stands before it."""
 LONGER = 24
 """Times that the fixed call without an image repeats its question, so that its prompt has kept chunks."""
 TAIL = 16
@@ -224,7 +227,7 @@ class Choosing:
         computation, log why, because choosing then takes longer."""
         image, times = ([noise((1, 56, 56, 3))[0]], 1) if with_image else ([], LONGER)
         question = Message("user", ("Is it so? " * times, *image))
-        choice = self.choice(ChoiceCall((question,), "Answer:", ("\n yes", "\n no, it is not so", "\n it may be")))
+        choice = self.choice(ChoiceCall((question,), PREFIX, FIXED))
         alone, reason = self.alone(choice), ""
         ways: tuple[Way, ...] = ("continued",) if with_image else ("branched", "continued")
         for way in ways:

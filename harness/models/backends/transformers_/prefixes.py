@@ -38,12 +38,16 @@ class Prefixes:
     def cache(self, tokens: Sequence[int]) -> tuple[DynamicCache | None, int]:
         """Return the cache of the leading chunks of a prompt, all but its last token at most, and the number of tokens
         that it holds; None for 0. Raise TypeError for a model whose layers do not all attend to all tokens."""
+        if rotates_by_length(self._model.config):
+            raise TypeError("positions are rotated by the length of the whole text, so its beginning cannot be kept")
         ends = range(CHUNK, len(tokens), CHUNK)
         keys = [tuple(tokens[:end]) for end in ends]
         count = 0
         while count < len(keys) and keys[count] in self._chunks:
             count += 1
         cache = self._joined([self._chunks[key] for key in keys[:count]])
+        for key in reversed(keys[:count]):
+            self._chunks.move_to_end(key)
         for number in range(count, len(keys)):
             places = torch.arange(number * CHUNK, (number + 1) * CHUNK, device=self._model.device)[None]
             ids = torch.tensor([tokens[number * CHUNK : (number + 1) * CHUNK]], device=self._model.device)
@@ -74,6 +78,8 @@ class Prefixes:
 
     def _keep(self, key: tuple[int, ...], layers: Layers) -> None:
         """Keep a chunk, and drop those used least recently while there are too many bytes."""
+        if (former := self._chunks.pop(key, None)) is not None:
+            self.bytes -= _bytes(former)
         self._chunks[key] = layers
         self.bytes += _bytes(layers)
         while self.bytes > self._limit:
@@ -84,6 +90,14 @@ def last_logits(model: Any, count: int) -> dict[str, int]:
     """Return the argument that limits a model's logits to those of the last tokens, if it has one; the output layer is
     a fifth of the work of a small model with many tokens."""
     return {"logits_to_keep": count} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+
+
+def rotates_by_length(config: Any) -> bool:
+    """Return whether a network rotates the positions of a text by factors that depend on the text's length."""
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    tables = [rope, *(table for table in rope.values() if isinstance(table, dict))]
+    return any(table.get("rope_type") in ("dynamic", "longrope") for table in tables)
 
 
 def _bytes(layers: Layers) -> int:

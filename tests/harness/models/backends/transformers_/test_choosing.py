@@ -87,6 +87,8 @@ def test_an_answer_is_the_same_in_each_bit_whatever_was_asked_before(tiny: Calla
     prefixes._limit = prefixes.bytes // 2
     assert all(np.array_equal(answer(chat, call).value, fresh[n + 1]) for n, call in enumerate(calls[1:]))
     assert 0 < prefixes.bytes <= prefixes._limit
+    chunks = [tensor for layers in prefixes._chunks.values() for layer in layers for tensor in layer]
+    assert prefixes.bytes == sum(tensor.nbytes for tensor in chunks)
 
 
 def test_a_cache_that_changes_the_answer_is_not_used(
@@ -99,6 +101,30 @@ def test_a_cache_that_changes_the_answer_is_not_used(
         monkeypatch.setattr(choosing.Choosing, way, lambda self, choice, right=right: right(self, choice) - 2)
     assert np.abs(answer(chat, TEXT).value - expected).max() < 1e-4
     assert "anew for every candidate (probabilities differ" in capsys.readouterr().err
+
+
+def test_the_fixed_call_fits_a_tokenizer_that_joins_marks_with_line_breaks() -> None:
+    """Qwen's and Llama 3's read ":" and a line break as one token, and a space with the word after it."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    inner = Tokenizer(models.BPE(vocab={**letters, ":Ċ": len(letters)}, merges=[(":", "Ċ")]))
+    split = pre_tokenizers.Split(Regex(r" ?[^\s\p{L}\p{N}]+[\r\n]*|[^\r\n\p{L}\p{N}]?\p{L}+|\s+"), "isolated")
+    inner.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    inner.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+    with pytest.raises(UserError, match="has no tokens of its own"):
+        choosing.continuations(tokenizer, "Say. Answer:", ["\n yes"], "joining")
+    assert len(choosing.continuations(tokenizer, "Say. Answer:", choosing.FIXED, "joining")) == 3
+
+
+def test_a_network_whose_rotation_depends_on_the_length_keeps_no_beginnings(tiny: Callable[..., Path]) -> None:
+    chat = model(tiny("llama"))
+    expected = by_hand(chat, TEXT)
+    chat._loaded.model.config.rope_parameters = {"rope_type": "longrope", "rope_theta": 10_000.0}
+    assert np.abs(answer(chat, TEXT).value - expected).max() < 1e-4
+    assert chat._choosing._ways == {False: "continued"}
 
 
 def test_a_candidate_without_tokens_of_its_own_is_refused_by_name(tiny: Callable[..., Path]) -> None:
