@@ -95,9 +95,10 @@ class Llm(TeacherPart):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
         if self.augment == "decision_transformer" and not demonstrates(view.suite, view.task):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
-        if view["chat"].answer == CHOICE and (self.prompt or self.shots):
+        chooses = getattr(view["chat"], "answer", "") == CHOICE
+        if chooses and (self.prompt or self.shots):
             return "teacher.prompt and teacher.shots are for answers in text; leave them out with chat.answer=choice"
-        if view["chat"].answer == CHOICE and self.augment == "llm":
+        if chooses and self.augment == "llm":
             return (
                 "teacher.augment=llm has the chat write a trajectory, which is no choice among candidates; set "
                 "teacher.augment=none, or choose a chat that answers in text"
