@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from guidebench.harness import claims, settings
+from guidebench.harness import claims, registry, settings
 from guidebench.harness.capabilities import HasOutcomes
 from guidebench.harness.claims import Claim, Claims, Row, key_of
 from guidebench.harness.errors import UserError
@@ -107,14 +107,24 @@ def settings_of(shared: Sequence[str]) -> dict[str, object]:
 
 
 def check_settings(shared: Sequence[str], plans: Sequence[Plan]) -> None:
-    """Raise UserError for a shared setting that no cell of any row has."""
+    """Raise UserError for a shared setting that no cell of any row has, unless it is one of a named part, such as
+    `learner.td3.hidden`, which holds where that part is used."""
     layer = settings_of(shared)
     cells = [cell for row in plans for cell in row.trained]
     for key in layer:
         if not any(cell.settings.keys() & config.targets(cell.names, layer, key) for cell in cells):
+            if _of_a_named_part(key):
+                continue
             raise UserError(
                 f"{key}= is among the settings of all rows, but no row has it; `bench show` prints settings"
             )
+
+
+def _of_a_named_part(key: str) -> bool:
+    """Return whether a key is KIND.PART.SETTING of a registered part that has the setting."""
+    kind, _, rest = key.partition(".")
+    part, _, name = rest.partition(".")
+    return kind in registry.KINDS and part in registry.names(kind) and name in settings.fields(registry.get(kind, part))
 
 
 def _placed(word: str, folder: Path) -> str:

@@ -76,6 +76,7 @@ def test_the_first_look_has_the_first_half_of_the_seeds(tmp_path: Path) -> None:
         ),
         ([], {"claims": [CLAIM | {"first": ["method=nope"]}]}, "nope"),
         ([], {"settings": [*SETTINGS, "training.stepz=7"]}, "no row has it"),
+        ([], {"settings": [*SETTINGS, "learner.td3.hiden=[8]"]}, "no row has it"),
         ([], {"settings": [*SETTINGS, "evaluation.episodes=2,3"]}, "one each"),
         ([], {"settings": [*SETTINGS, "training.steps=7"]}, "twice"),
         ([], {"settings": [*SETTINGS, "output=x"]}, "how a study is executed"),
@@ -90,6 +91,13 @@ def test_what_the_claims_fix_cannot_be_given_and_rows_must_differ(
 ) -> None:
     with pytest.raises(UserError, match=message):
         matrix.plan([f"claims={write(tmp_path, **changes)}", *words])
+
+
+def test_a_difficulty_may_set_a_learner_that_no_row_has(tmp_path: Path) -> None:
+    """As Scene's do, whose methods may choose SAC or TD3."""
+    plain = matrix.plan([f"claims={write(tmp_path)}"])
+    either = matrix.plan([f"claims={write(tmp_path, settings=[*SETTINGS, 'learner.td3.hidden=[8]'])}"])
+    assert [cell.id for cell in either.cells] == [cell.id for cell in plain.cells]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
