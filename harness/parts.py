@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 TEXT, CHOICE = "text", "choice"
-"""Forms of a chat's answers (`ModelPart.answer`): what it writes, or a choice among candidates by their likelihood."""
+"""Forms of a chat's answers (`ModelPart.answer_form`): what it writes, or a choice among candidates by likelihood."""
 EVERY_CALL = ("every",)
 """`ModelPart.answers` of a model that answers every kind of call."""
 
@@ -474,9 +474,9 @@ class ModelPart(Part):
     """Seconds that one answer may take before the model's process is restarted."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
-    answer: str = TEXT
-    """Form of a chat's answers: `TEXT`, or one of `AskingPart.answer_forms`. Chats that take others declare it as a
-    field (`harness/models/choosing.py`)."""
+    answer_form: str = TEXT
+    """Form of a chat's answers: `TEXT`, or one of `AskingPart.answer_forms`, which chats take from their setting
+    `answer` (`harness/models/choosing.py`)."""
 
     @classmethod
     def suits(cls, suite: Any, task: str) -> bool:

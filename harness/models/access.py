@@ -251,7 +251,7 @@ class Writing(ModelPart):
     def fits(self, view: CellView) -> str:
         """Return why this chat cannot be used in the given cell, or ""."""
         recipe = recipes.recipe(self.model)
-        if recipe is None or "chat" in recipe.calls or (self.answer == CHOICE and CHOICE in recipe.calls):
+        if recipe is None or "chat" in recipe.calls or (self.answer_form == CHOICE and CHOICE in recipe.calls):
             return ""
         if CHOICE in recipe.calls:
             return (

@@ -58,7 +58,7 @@ def tiny(config: Any, kind: str) -> Call:
     choice for a chat that makes choices. If the recipe of a judge's model does not list judging, return a chat or embed
     call; if a model declares only other kinds of call, return the first of them."""
     answers, recipe = answering.answered(kind, config), recipes.recipe(config.model)
-    usual = CHOICE if config.answer == CHOICE else answering.USUAL[kind]
+    usual = CHOICE if config.answer_form == CHOICE else answering.USUAL[kind]
     if kind == "judge" and recipe is not None and "judge" not in recipe.calls:
         usual = "chat" if "chat" in recipe.calls else "embed"
     small: Call = registry.get("call", usual if usual in answers else answers[0]).small()

@@ -43,6 +43,11 @@ class Choosing(ModelPart):
     """With `answer=choice`, which candidate is chosen: that of the highest score, or one drawn with the probabilities
     of the scores, by a hash of the question and the run's seed (choice: the highest)."""
 
+    @property
+    def answer_form(self) -> str:  # type: ignore[override]
+        """The setting `answer`."""
+        return self.answer
+
     def choice_bound(self, prompt: int) -> Usage:
         """Return an upper bound of one attempt at a choice whose prompt, which lists the candidates, has so many
         bytes."""

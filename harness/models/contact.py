@@ -100,7 +100,7 @@ def distinct(models: Iterable[StudyModel]) -> list[StudyModel]:
                 for field in dataclasses.fields(model.config)
                 if field.name not in study_models.NOT_THE_MODEL
             }
-            key = (model.kind, model.config.backend, model.config.answer, repr(sorted(decisive.items())))
+            key = (model.kind, model.config.backend, model.config.answer_form, repr(sorted(decisive.items())))
             model_of_settings.setdefault(key, model)
     return list(model_of_settings.values())
 

@@ -68,7 +68,7 @@ def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
     part uses the probabilities of its choices and it tells none."""
     config: Any = type(model)
     declared = settings.fields(config)
-    choosing = CHOICE in put(parts, role, model.answer)
+    choosing = CHOICE in put(parts, role, model.answer_form)
     weighed = [
         asker for asker, asking in _needing(parts, role) if role in getattr(asking, "uses_probabilities", ())
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
 def check(parts: tuple[Chosen, ...], forms: tuple[tuple[str, str], ...] = ()) -> None:
     """Raise UserError if a part does not take answers in the form that its model gives, if it makes a kind of call that
     its model does not answer or that is not registered, or if two parts have different dialogues with one model.
-    `forms`: role and form of the answers (`ModelPart.answer`) of models that do not answer in text."""
+    `forms`: role and form of the answers (`ModelPart.answer_form`) of models that do not answer in text."""
     for role, of, name in (part for part in parts if part.kind in registry.MODELS):
         answers, form = answered(of, registry.get(of, name)), dict(forms).get(role, TEXT)
         for asker, config in _needing(parts, role) if form != TEXT else ():

@@ -672,7 +672,9 @@ def validate(cell: Cell) -> None:
     models = [(part.role, cell.section(part.role)) for part in cell.names.of(*registry.MODELS)]
     for role, model in models:
         answering.check_choices(cell.names.parts, role, model)
-    answering.check(cell.names.parts, tuple((role, model.answer) for role, model in models if model.answer != TEXT))
+    answering.check(
+        cell.names.parts, tuple((role, model.answer_form) for role, model in models if model.answer_form != TEXT)
+    )
     arrays.every(cell.names.parts, place)
     for role in answering.consulted_roles(cell.names.parts):
         if f"{role}.delay" in cell.overrides:

@@ -84,7 +84,7 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     earlier replies of at most M tokens, and the texts of at most R tokens that answered them. A choice is one request,
     and another if it is calibrated."""
     recipe = recipes.recipe(model.model)
-    if model.answer == CHOICE:
+    if model.answer_form == CHOICE:
         return _times(
             model.choice_bound(bound.prompt), bound.questions * (1 + model.calibrate) * model.policy().attempts
         )

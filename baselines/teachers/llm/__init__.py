@@ -95,7 +95,7 @@ class Llm(TeacherPart):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
         if self.augment == "decision_transformer" and not demonstrates(view.suite, view.task):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
-        chooses = getattr(view["chat"], "answer", "") == CHOICE
+        chooses = getattr(view["chat"], "answer_form", "") == CHOICE
         if chooses and (self.prompt or self.shots):
             return "teacher.prompt and teacher.shots are for answers in text; leave them out with chat.answer=choice"
         if chooses and self.augment == "llm":

@@ -52,7 +52,7 @@ def _expected_usage(part: Chosen, cell: Cell) -> Usage | None:
     needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
     expected = [other.expected_usage(view, part.role) for other in needing if isinstance(other, AskingPart)]
     usages = [usage for usage in expected if usage is not None]
-    if model.answer == CHOICE:
+    if model.answer_form == CHOICE:
         usages = [model.choice_expected(usage) for usage in usages]
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:
