@@ -30,6 +30,8 @@ Python writes it, and our own words."""
 INSTRUCTION = 500
 """Most bytes of an instruction where episodes differ in it, by which costs are bounded (choice: several times those of
 the suites)."""
+NOTHING = "N/A"
+"""What stands for the state in a question without content (Zhao et al. 2021), by which choices are calibrated."""
 BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 
 

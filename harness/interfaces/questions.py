@@ -109,9 +109,10 @@ class Choose(Protocol):
     ) -> Choice | None:
         """Return the choice, or None if a call got no answer.
 
-        `message`: the question; `prefix`: beginning of the answer, such as "Action:"; `candidates`: how it may go on,
-        each with a space before a word; `neutral`: the question without content, which has "N/A" in place of the state
-        and by whose answer scores are calibrated; `aim`: what the dialogue wants to know, if it makes several choices.
+        `message`: the question; `prefix`: beginning of the answer, such as "Action:"; `candidates`: the words that may
+        follow it after a space; `neutral`: the question without content, which has "N/A" in place of the state
+        (`baselines.conversing.NOTHING`) and by whose answer scores are calibrated; `aim`: what the dialogue wants to
+        know, if it makes several choices.
         """
 
 

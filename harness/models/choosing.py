@@ -83,7 +83,8 @@ class ByChoice:
         async def choose(
             message: Message, prefix: str, candidates: Sequence[str], neutral: Message, aim: str = ""
         ) -> Choice | None:
-            call = ChoiceCall((message,), prefix, tuple(candidates), aim)
+            # Most tokenizers join a space with the word after it.
+            call = ChoiceCall((message,), prefix, tuple(f" {candidate}" for candidate in candidates), aim)
             reply = await ask(call)
             if reply.failure:
                 return None

@@ -191,13 +191,13 @@ def _decompress(file: Path, plain: Path) -> None:
             if stream.needs_input and not block:
                 raise UserError(f"{file} is cut off; nothing of it is used: ask for another copy")
             try:
-                decompressed = stream.decompress(block, max_length=BLOCK)
+                plain_bytes = stream.decompress(block, max_length=BLOCK)
             except lzma.LZMAError as error:
                 raise UserError(f"{file} cannot be decompressed ({error}); ask for another copy") from None
-            total += len(decompressed)
+            total += len(plain_bytes)
             if total > most:
                 raise UserError(f"{file} decompresses to more than {size(most)}, which no exported cassette does")
-            target.write(decompressed)
+            target.write(plain_bytes)
 
 
 def _import(file: Path, study: Path) -> int:

@@ -69,20 +69,20 @@ def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
     config: Any = type(model)
     declared = settings.fields(config)
     choosing = CHOICE in put(parts, role, model.answer_form)
-    weighed = [
+    weighing = [
         asker for asker, asking in _needing(parts, role) if role in getattr(asking, "uses_probabilities", ())
     ]  # fmt: skip
-    if choosing and weighed and model.unweighed:
+    if choosing and weighing and model.unweighed:
         raise UserError(
-            f"the {weighed[0]} uses the probabilities of the candidates in the role {role!r}, and "
+            f"the {weighing[0]} uses the probabilities of the candidates in the role {role!r}, and "
             f"{role}.{model.unweighed} tells none but the chosen candidate; choose another value"
         )
     reasons = {
         name: f"applies to choices, and the {role} answers in text; add {role}.answer=choice, or leave it out"
         for name in (() if choosing else model.choice_settings)
     }
-    if choosing and weighed:
-        reasons["acts"] = f"has no effect, since the {weighed[0]} uses the probabilities of all candidates"
+    if choosing and weighing:
+        reasons["acts"] = f"has no effect, since the {weighing[0]} uses the probabilities of all candidates"
     if choosing and model.backend == "scripted":
         reasons["candidate_score"] = "divides by the length of a candidate, and a hand-written chat gives each a weight"
     if choosing and model.backend == "oracle":

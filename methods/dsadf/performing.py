@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import Misread, converse, unlike
+from guidebench.baselines.conversing import NOTHING, Misread, converse, unlike
 from guidebench.harness.interfaces import Array, Choose, Unusable
 from guidebench.harness.models.calls import AskModel, Message
 from guidebench.harness.texts import JSON
@@ -69,9 +69,7 @@ class PerformerDialogue:
                 question.get("effects", {}),
             )  # fmt: skip
 
-        choice = await choose(
-            message(question["text"]), prompts.ACTION_PREFIX, [f" {name}" for name in names], message(prompts.NOTHING)
-        )
+        choice = await choose(message(question["text"]), prompts.ACTION_PREFIX, names, message(NOTHING))
         return None if choice is None else {"action": names[choice.number], "faults": [], "said": choice.words}
 
     def misfit(self, content: Any, frames: int, answer: Any) -> str:

@@ -54,8 +54,6 @@ ACTION_PREFIX, SCORE_PREFIX = "Action:", "Proficiency:"
 """Beginnings of answers that are chosen among candidates."""
 SCORES = tuple(f"{tenths / 10:.1f}" for tenths in range(11))
 """Proficiencies among which a scorer chooses (choice: steps of a tenth)."""
-NOTHING = "N/A"
-"""What stands for the state in a question without content (Zhao et al. 2021)."""
 ACT_REQUEST = "Answer with the name of one of the actions above, alone on a line, and nothing else."
 OR_DONE = ' If the present sub-goal is reached already, answer "{done}" instead.'
 CHOOSE_SCORE_REQUEST = """\

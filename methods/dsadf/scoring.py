@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from guidebench.baselines.conversing import Misread, converse, first_object
+from guidebench.baselines.conversing import NOTHING, Misread, converse, first_object
 from guidebench.harness.interfaces import Array, Choose
 from guidebench.harness.models.calls import AskModel, Message
 from guidebench.methods.dsadf import prompts
@@ -61,10 +61,7 @@ class ScorerDialogue:
         def message(behaviour: str) -> Message:
             return prompts.choosing_score(question.get("goal", self._goal), question["subgoal"], behaviour)
 
-        candidates = [f" {score}" for score in prompts.SCORES]
-        choice = await choose(
-            message(question["behaviour"]), prompts.SCORE_PREFIX, candidates, message(prompts.NOTHING)
-        )
+        choice = await choose(message(question["behaviour"]), prompts.SCORE_PREFIX, prompts.SCORES, message(NOTHING))
         return None if choice is None else {FIELD: float(prompts.SCORES[choice.number]), "said": choice.words}
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import Misread, converse, filled, first_object, unlike
+from guidebench.baselines.conversing import NOTHING, Misread, converse, filled, first_object, unlike
 from guidebench.harness.interfaces import Array, Choose
 from guidebench.harness.models.calls import AskModel, Message
 
@@ -31,8 +31,8 @@ The actions:
 
 The state: {state}"""
 """The prompt after which an action is chosen, with the state last, since all else is the same in each question."""
-PREFIX, NOTHING = "Action:", "N/A"
-"""Beginning of an answer that is chosen, and what stands for the state in a question without content."""
+PREFIX = "Action:"
+"""Beginning of an answer that is chosen."""
 REMINDER = """\
 I cannot use this reply: {fault}. Reply again with the whole JSON object, corrected, and no other text:
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
@@ -65,11 +65,10 @@ class PriorDialogue:
 
     async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | None:
         """Return the probabilities of the actions as the dialogue does its weights; None without an answer."""
-        candidates = [f" {name}" for name in self._names]
         stated, neutral = (
             message({**question, "state": state}, self._names, CHOICE_PROMPT) for state in (question["state"], NOTHING)
         )
-        choice = await choose(stated, PREFIX, candidates, neutral)
+        choice = await choose(stated, PREFIX, self._names, neutral)
         return None if choice is None else {"weights": choice.probabilities.tolist(), "unknown": 0}
 
     def misfit(self, content: Any, frames: int, answer: Any) -> str:

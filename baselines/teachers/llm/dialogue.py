@@ -67,8 +67,7 @@ class PairDialogue:
         async def prefer(first_index: int, second_index: int) -> Conversation[int]:
             ordered = [pair[first_index], pair[second_index]]
             messages = prompts.choosing(self._things, self._goal, self._around, ordered, self._settings.decimals)
-            candidates = [f" {verdict}" for verdict in prompts.VERDICTS]
-            choice = await choose(messages[0], prompts.PREFIX, candidates, messages[1], "verdict")
+            choice = await choose(messages[0], prompts.PREFIX, prompts.VERDICTS, messages[1], "verdict")
             if choice is None:
                 return Conversation(None, "failed", messages[:1], 0)
             return Conversation(choice.number, "", messages[:1], 0)

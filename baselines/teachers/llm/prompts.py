@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from guidebench.baselines.conversing import filled
+from guidebench.baselines.conversing import NOTHING, filled
 from guidebench.baselines.teachers.llm import trajectories
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings
 from guidebench.harness.models.calls import Message
@@ -54,9 +54,8 @@ Second trajectory:
 {trajectory_2}
 """
 """The prompt after which one of `VERDICTS` is chosen; placeholders as of `PROMPT`."""
-PREFIX, VERDICTS, NOTHING = "More helpful:", ("equal", "first", "second"), "N/A"
-"""Beginning of an answer that is chosen; the answers that mean 0, 1 and 2; and what stands for the trajectories in a
-question without content."""
+PREFIX, VERDICTS = "More helpful:", ("equal", "first", "second")
+"""Beginning of an answer that is chosen, and the answers that mean 0, 1 and 2."""
 IMAGINE_PROMPT = """\
 You preferred Trajectory {preferred}. With your analysis in mind, write down a trajectory that furthers the task still \
 more, from the same first step as Trajectory {preferred}.

@@ -37,7 +37,7 @@ class Colours:
 
     async def choose(self, question: Any, frames: Array | None, choose: Choose) -> Any:
         stated, neutral = (Message("user", (f"The sky: {sky}.",)) for sky in (question, "N/A"))
-        return await choose(stated, "Colour:", [" red", " blue"], neutral)
+        return await choose(stated, "Colour:", ["red", "blue"], neutral)
 
 
 def ask_colours(settings: dict[str, Any], run: str = "CELL/0", sky: str = "clear") -> tuple[Choice, list[Call]]:
