@@ -3,8 +3,8 @@
     python -m benchmarks.crafter_steps [--json] [--rounds 5] [--steps 2000]
 
 Each round steps every kind of observation and then the package on one thread, with the same random actions; resets are
-left out, and measured apart. A ratio is the median of the rounds' ratios. The package makes its worlds with numba's
-noise in both. Beside the observations, `pictures` draws one picture per step from snapshots, as a model is shown them.
+left out, and measured apart, in turns with the package's. A ratio is the median of the rounds' ratios. Beside the
+observations, `pictures` draws one picture per step from snapshots, as a model is shown them.
 """
 
 from __future__ import annotations
@@ -98,9 +98,17 @@ def measure(rounds: int, steps: int) -> dict[str, Any]:
         "text_seconds": statistics.median(seconds(task.text, 200) for _ in range(rounds)),
         "caption_seconds": statistics.median(seconds(captioned, 200) for _ in range(rounds)),
         "snapshot_seconds": statistics.median(seconds(task.snapshot, 200) for _ in range(rounds)),
-        "reset_seconds": statistics.median(seconds(task.reset, 2) for _ in range(rounds)),
+        "resets": reset_times(task, environment, rounds),
         "transition_bytes": {kind: int(np.prod(space.shape)) * space.numpy.itemsize for kind, space in spaces.items()},
     }
+
+
+def reset_times(task: Any, environment: Any, rounds: int) -> dict[str, float]:
+    """Return the seconds of a reset of ours and of the package, measured in turns, and their ratio."""
+    times = np.array([(seconds(task.reset, 4), seconds(environment.reset, 4)) for _ in range(rounds)])
+    own_seconds, package_seconds = np.median(times, axis=0).tolist()
+    ratio = float(np.median(times[:, 1] / times[:, 0]))
+    return {"seconds": own_seconds, "package_seconds": package_seconds, "ratio": ratio}
 
 
 def lines(figures: dict[str, Any]) -> Iterator[Line]:
@@ -114,6 +122,14 @@ def lines(figures: dict[str, Any]) -> Iterator[Line]:
             row["ratio"],
             goal,
         )
+    resets = figures["resets"]
+    yield Line(
+        "Crafter, a reset, which makes a world: package",
+        f"{1e3 * resets['seconds']:.1f} ms",
+        f"{1e3 * resets['package_seconds']:.1f} ms",
+        resets["ratio"],
+        "",
+    )
 
 
 def main() -> None:
@@ -129,8 +145,10 @@ def main() -> None:
     print(f"package: {figures['package_per_second']:,.0f} steps/s")
     for name, row in figures["kinds"].items():
         print(f"{name:10}{row['per_second']:10,.0f} steps/s{row['ratio']:8.2f}{row['ratio_lowest']:8.2f}")
-    for name in ("text", "caption", "snapshot", "reset"):
+    for name in ("text", "caption", "snapshot"):
         print(f"{name:10}{1e6 * figures[f'{name}_seconds']:10,.1f} µs")
+    resets = figures["resets"]
+    print(f"reset     {1e3 * resets['seconds']:10,.1f} ms, package {1e3 * resets['package_seconds']:,.1f} ms")
     print("bytes of an observation: " + ", ".join(f"{k} {v:,}" for k, v in figures["transition_bytes"].items()))
 
 

@@ -134,7 +134,7 @@ class Crafter(WorldSettings, SuitePart):
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, with the share of a reset in short episodes."""
         check(task)
-        return 8e-4 if self.observation in ("pixels", "grey", "grey_text") else 5e-4
+        return 8e-4 if self.observation in ("pixels", "grey", "grey_text") else 3e-4
 
     def ready(self, task: str) -> None:
         """Raise UserError for an unknown task, or if the package is missing."""

@@ -198,7 +198,7 @@ class CrafterOod(WorldSettings, SuitePart):
     def seconds_per_step(self, task: str) -> float:
         """Return the measured seconds of an environment step, with the share of a reset in short episodes."""
         check(task)
-        return 9e-4 if self.observation in ("pixels", "grey", "grey_text") else 6e-4
+        return 8e-4 if self.observation in ("pixels", "grey", "grey_text") else 4e-4
 
     def ready(self, task: str) -> None:
         """Raise UserError for an unknown task, a world or a view too small for its start, or if the package is
