@@ -5,7 +5,8 @@ understand the sentences of Crafter with the rules of a hint (`guidebench.method
 Housekeep (`guidebench.methods.dsadf.scripted_room`). On Crafter:
 
     planner     the actions that the goal names, each after all that its rule needs and uses, with `find` before what is
-                at a place; with probability `omits` one of the prerequisites is left out
+                at a place, and before what is made at a table or a furnace that the steps before have left; with
+                probability `omits` one of the prerequisites is left out
     reflector   the things that the plan lacks by the rules, and the plan without gaps; with probability `misses` it
                 says that nothing is lacking
     performer   the present sub-goal if it is possible, else the way to it; with probability `error` another possible
@@ -42,6 +43,8 @@ from guidebench.methods.dsadf.rules import Rule
 LOST = "I do not know how to reach this goal."
 AT_PLACES = ("chop", "mine", "attack", "eat", "drink")
 """Verbs of actions on something that must be faced."""
+STATIONS = ("crafting table", "furnace")
+"""What is placed to make tools at."""
 NUMBERS = {word: number for number, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight"), 2)}
 MANY = 1_000
 """Most steps of a plan that the reflector accepts."""
@@ -130,9 +133,11 @@ def chained(sections: Mapping[str, str]) -> tuple[Subgoal, ...]:
     actions, recipes = names_in(sections.get(ACTIONS, "")), rules.read(sections.get(HINTS, ""))
     text = sections.get(STATE, "")
     held, at_hand, plan = rules.held(text), rules.present(text), list[Subgoal]()
+    near = rules.present(text)
     for target in goals(sections.get(GOAL, ""), actions):
         plan += _before(target, recipes, held, at_hand, ())
-    return rules.supplied(plan, recipes, text)
+    stations = {station for station in STATIONS if f"{FIND} {station}" in actions}
+    return rules.supplied(_returning(plan, recipes, stations, near), recipes, text)
 
 
 def goals(goal: str, actions: Sequence[str]) -> list[Subgoal]:
@@ -166,6 +171,23 @@ def _before(
     held |= {*rule.gives}
     at_hand |= {*rule.gives}
     return [*plan, *([Subgoal(f"{FIND} {noun}")] if verb in AT_PLACES else []), target]
+
+
+def _returning(
+    plan: Sequence[Subgoal], recipes: Mapping[str, Rule], stations: set[str], near: set[str]
+) -> list[Subgoal]:
+    """Return a plan that goes back to each of the `stations` that a step needs, if the steps before have left it.
+    `near`: the things that are near as the plan begins."""
+    steps = list[Subgoal]()
+    for step in plan:
+        for station in recipes.get(step.name, Rule()).needs:
+            if station in stations and station not in near:
+                steps.append(Subgoal(f"{FIND} {station}"))
+                near = {station}
+        steps.append(step)
+        verb, _, noun = step.name.partition(" ")
+        near = {noun} if verb == FIND else near | {*recipes.get(step.name, Rule()).gives}
+    return steps
 
 
 def shortened(plan: Sequence[Subgoal], draw: float) -> tuple[Subgoal, ...]:
@@ -248,9 +270,9 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
     `may_end` and the thing to find is faced. `text`: sentences of the state; `draw`: a number in [0, 1) that decides
     between equals.
 
-    The first rule that applies: drink when thirsty; go to the thing to find; do the last action that the goal names;
-    make, mine or chop what is possible; place a table before making something; find a tree or what the goal names;
-    move anywhere.
+    The first rule that applies: drink when thirsty; go to the thing to find; do the last action that the goal names; go
+    to the table or the furnace that making or placing it takes, and step aside from one that is faced; make, mine or
+    chop what is possible; place a table before making something; find a tree or what the goal names; move anywhere.
     """
     if "thirsty" in text and "drink water" in possible:
         return "drink water"
@@ -262,6 +284,11 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
         return goal if goal in possible else _wander(possible, draw)
     if goal_actions := [subgoal.name for subgoal in goals(goal, possible) if not subgoal.name.startswith(FIND)]:
         return goal_actions[-1]
+    stations = [f"{FIND} {station}" for station in STATIONS if f"{FIND} {station}" in possible]
+    if verb in ("make", "place") and noun != STATIONS[0] and stations:
+        aside = [name for name in stations if f"targeting {name.removeprefix(f'{FIND} ')}." not in text]
+        ways = [*aside, _wander(possible, draw)] if len(aside) < len(stations) else stations[:1]
+        return ways[int(draw * len(ways))]
     for verbs in (("make",), ("mine", "chop")):
         if useful := [name for name in possible if name.split()[0] in verbs and name != "chop grass"]:
             return useful[int(draw * len(useful))]

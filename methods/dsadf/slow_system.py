@@ -260,7 +260,7 @@ CRAFTER_HINT = """\
 - place stone: uses 1 stone
 - place plant: uses 1 plant
 - place crafting table: uses 2 wood; gives crafting table
-- place furnace: uses 4 stone; gives furnace
+- place furnace: needs crafting table; uses 4 stone; gives furnace
 - make wood pickaxe: needs crafting table; uses 1 wood; gives wood pickaxe
 - make wood sword: needs crafting table; uses 1 wood; gives wood sword
 - make stone pickaxe: needs crafting table; uses 1 wood, 1 stone; gives stone pickaxe

@@ -140,10 +140,10 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
         if verb == "make":
             can = "crafting table" in visible and set(MATERIALS.get(noun.split(" ")[0], ("none",))) <= held
             return 8.0 * (noun in aims and can)
-        if verb == "place" and noun in ("crafting table", "furnace"):
+        if verb == "place" and noun in STATIONS:
             return 8.0 * (noun in aims and noun not in visible and ("wood" if noun != "furnace" else "stone") in held)
         if verb == "find":
-            return 4.0 * (noun in aims)
+            return 4.0 * (noun in aims and (noun not in STATIONS or noun in visible))
         if verb == "sleep":
             return 2.0 * ("sleepy" in feels)
         return float(verb == "move")
@@ -151,6 +151,8 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
     return {action: score for action in actions if (score := weight(action)) > 0}
 
 
+STATIONS = ("crafting table", "furnace")
+"""What is placed to make tools at; before that it cannot be found."""
 ACTING = ("eat", "attack", "chop", "mine", "drink")
 """Verbs of actions on the faced thing."""
 

@@ -30,7 +30,7 @@ class CrafterTask(GameViews):
 
     def __init__(self, settings: Crafter) -> None:
         self._game = Game(settings.area, settings.view, settings.size, settings.length)
-        self._observed = observed(settings.observation, settings.area, settings.view, settings.size)
+        self._observed = observed(settings.observation, settings.area, settings.view, settings.size, self.text)
         self._events: Array = NOTHING
         self.instruction = INSTRUCTION
         self.max_steps = settings.length

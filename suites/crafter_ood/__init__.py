@@ -12,9 +12,9 @@ from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Observations, Score
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
-from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.harness.settings import Bounds, Later, Unit, cite
 from guidebench.suites.crafter.captions import DEEDS, MEASURES
-from guidebench.suites.crafter.observations import space
+from guidebench.suites.crafter.observations import LONGEST_TEXT, space
 from guidebench.suites.crafter.settings import (
     DQN,
     ELLM,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 TASKS = tuple(QUESTS)
 DSADF = "DSADF, §5.3"
+DIRECTIONS = 320
+"""Most bytes of the sentence with coordinates, rounded up: eight things in a world of 256 cells."""
 
 
 def _difficulty(task: str, steps: int, reason: str, test_length: int = 200) -> Mapping[str, Any]:
@@ -44,7 +46,6 @@ def _difficulty(task: str, steps: int, reason: str, test_length: int = 200) -> M
     return {
         "task": cite(task, reason),
         "profile": cite("quick", "symbols, a narrow network, episodes of 1,000 steps"),
-        "suite.hunger": cite(False, "choice: with it players die before long tasks are done"),
         "suite.actions": cite("find", "choice: steps towards what was seen are actions"),
         "suite.impossible": cite("masked", "choice: an action that does nothing is not chosen"),
         "suite.test_length": cite(
@@ -61,8 +62,8 @@ class CrafterOod(WorldSettings, SuitePart):
     """Ten tasks of Crafter in three groups: in-domain, long and short; and free play, which has no goal."""
 
     actions: Kind = "pairs"
-    """`pairs`: the 28 verb-noun actions that can have an effect. `find`: also one for each of eight nouns that takes
-    the next step towards it through what has been seen. `product`: ELLM's 139, every verb with every noun (DSADF, table
+    """`pairs`: the 28 verb-noun actions that can have an effect. `find`: also one for each of ten nouns that takes the
+    next step towards it through what has been seen. `product`: ELLM's 139, every verb with every noun (DSADF, table
     11; moves: choice, since the table has none)."""
     impossible: Literal["counted", "masked"] = "counted"
     """An action that is impossible does nothing and is counted; `masked` also shows in the observation part
@@ -70,8 +71,12 @@ class CrafterOod(WorldSettings, SuitePart):
     zombies: Literal["task", "on", "off"] = "task"
     """Whether there are zombies: as the task says, which is in `attack_cow_zombies` alone, or in all tasks, or none
     (DSADF, app. A.1.1, task 7)."""
-    hunger: bool = True
-    """Whether the player gets hungry, thirsty and tired, as in Crafter (choice)."""
+    hunger: bool = False
+    """Whether the player gets hungry, thirsty and tired, as in Crafter (choice: not, since players that do not eat die
+    after about 340 steps, and DSADF's times reach 13,541 steps of its tests)."""
+    coordinates: Annotated[bool, Later] = False
+    """Whether sentences tell where each thing of the task was last seen, in steps from the player (DSADF, §3.1; choice:
+    not, since then each step is another question to a model, and steps of `find` lead to the same things)."""
     death: Literal["end", "restart"] = "end"
     """Whether death ends the episode, or it continues in a new world from the task's start until it is as long as
     `length` (choice)."""
@@ -80,7 +85,7 @@ class CrafterOod(WorldSettings, SuitePart):
     test_length: Annotated[int, Bounds(1), Unit("environment steps")] = 15_000
     """Longest evaluation episode (DSADF, §5.3: tests of 15,000 steps)."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     extra: ClassVar[str] = "crafter"
     title: ClassVar[str] = "Crafter, ten tasks"
     source: ClassVar[str] = "DSADF, §5.3 and app. A.1; crafter 1.8.3"
@@ -151,14 +156,20 @@ class CrafterOod(WorldSettings, SuitePart):
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """Observations: those of the kind `observation` (`guidebench.suites.crafter.observations.space`), and with
-        `impossible=masked` a part `admissible`, uint8 [actions], 1 where an action is possible. Actions: 28, 36 or 139
+        `impossible=masked` a part `admissible`, uint8 [actions], 1 where an action is possible. Actions: 28, 38 or 139
         choices (`guidebench.suites.crafter_ood.actions.actions`)."""
         check(task)
-        observations, count = space(self.observation, self.area, self.view, self.size), len(actions(self.actions))
+        observations = space(self.observation, self.area, self.view, self.size, self.longest_text)
+        count = len(actions(self.actions))
         if self.impossible == "masked":
             admissible = Observations((count,), "uint8", categories=(2,) * count, mask=True)
             observations = observations.joined(admissible=admissible)
         return observations, Actions(count=count)
+
+    @property
+    def longest_text(self) -> int:
+        """Return the most bytes of a state in sentences."""
+        return LONGEST_TEXT + DIRECTIONS * self.coordinates
 
     def action_names(self, task: str) -> tuple[str, ...]:
         """Return the verb and the noun of each action, such as `chop tree`."""

@@ -32,11 +32,13 @@ PAIRS: Mapping[str, tuple[str, ...]] = {
     "make": TOOLS,
 }
 """Verb -> its nouns (DSADF, table 11)."""
-FIND = ("tree", "stone", "coal", "iron", "diamond", "water", "grass", "cow")
-"""Nouns of `find`: table 11's five, and what its verbs eat and drink."""
+STATIONS = ("crafting table", "furnace")
+"""What the player places and must stand near to make tools."""
+FIND = ("tree", "stone", "coal", "iron", "diamond", "water", "grass", "cow", *STATIONS)
+"""Nouns of `find`: table 11's five, what its verbs eat and drink, and what tools are made at."""
 NOUNS = (
-    "zombie", "skeleton", "cow", "tree", "stone", "coal", "iron", "diamond", "water", "grass", "crafting table",
-    "furnace", "plant", *TOOLS,
+    "zombie", "skeleton", "cow", "tree", "stone", "coal", "iron", "diamond", "water", "grass", *STATIONS, "plant",
+    *TOOLS,
 )  # fmt: skip
 """ELLM's nouns."""
 
@@ -65,7 +67,8 @@ def primitive(action: Action, game: Any) -> str | None:
     """Return Crafter's action for one that is not `find`, or None where it is impossible in this state.
 
     Crafter itself counts nothing as impossible; here an action is possible if its noun is what the player faces or has
-    the materials and the place for. A player that cannot tire any less cannot sleep.
+    the materials and the place for. A player that cannot tire any less cannot sleep. A furnace is possible near a
+    crafting table alone, since whatever is made at it needs both (choice; the package places it anywhere).
     """
     verb, noun = action
     if verb == "sleep":
@@ -74,7 +77,7 @@ def primitive(action: Action, game: Any) -> str | None:
         return ALONE[verb]
     if noun not in PAIRS.get(verb, ()):
         return None
-    name = noun.replace("crafting ", "").replace(" ", "_")
+    name = material(noun).replace(" ", "_")
     if verb == "make":
         return f"make_{name}" if makes(game, name) else None
     if verb == "place":
@@ -82,13 +85,23 @@ def primitive(action: Action, game: Any) -> str | None:
     return "do" if _faces(verb, noun, game) else None
 
 
+def material(noun: str) -> str:
+    """Return the package's name of a noun: `table` for a crafting table, and all others as they are."""
+    return noun.removeprefix("crafting ")
+
+
 def makes(game: Any, tool: str) -> bool:
     """Return whether a tool can be made here and now."""
     from crafter import constants
 
     recipe = constants.make[tool]
-    near, _ = game.world.nearby(game.player.pos, 1)
-    return all(thing in near for thing in recipe["nearby"]) and _has(game, recipe["uses"])
+    return near(game, *recipe["nearby"]) and _has(game, recipe["uses"])
+
+
+def near(game: Any, *blocks: str) -> bool:
+    """Return whether each of these materials is at most one row and column from the player."""
+    materials, _ = game.world.nearby(game.player.pos, 1)
+    return all(block in materials for block in blocks)
 
 
 def places(game: Any, block: str) -> bool:
@@ -96,8 +109,9 @@ def places(game: Any, block: str) -> bool:
     from crafter import constants
 
     recipe = constants.place[block]
-    material, thing = facing(game)
-    return thing is None and material in recipe["where"] and _has(game, recipe["uses"])
+    ground, thing = facing(game)
+    free = thing is None and ground in recipe["where"]
+    return free and _has(game, recipe["uses"]) and (block != "furnace" or near(game, "table"))
 
 
 def facing(game: Any) -> tuple[str | None, Any]:
@@ -111,11 +125,11 @@ def facing(game: Any) -> tuple[str | None, Any]:
 def _faces(verb: str, noun: str, game: Any) -> bool:
     from crafter import constants
 
-    material, thing = facing(game)
+    ground, thing = facing(game)
     if thing is not None:
         name = type(thing).__name__.lower()
         return bool(name == noun and (verb == "attack" or name == "cow" or (verb == "eat" and thing.ripe)))
-    return material == noun and _has(game, constants.collect[noun]["require"])
+    return ground == noun and _has(game, constants.collect[noun]["require"])
 
 
 def _has(game: Any, needed: Mapping[str, int]) -> bool:

@@ -6,6 +6,7 @@ when the player stands beside it and faces it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,25 @@ def beside(game: Any, noun: str) -> bool:
         if (type(thing).__name__.lower() if thing is not None else material) == noun:
             return True
     return False
+
+
+def directions(explored: ExploredMap, game: Any, materials: Mapping[str, str]) -> str:
+    """Return in a sentence where the nearest of each thing was last seen, in steps from the player; "" where none was.
+    `materials`: name in the sentence -> noun of `ExploredMap.locate`.
+
+    An example: `known places: tree 3 left and 2 up, crafting table 1 right.`
+    """
+    x, y = game.player.pos.tolist()
+    places = []
+    for name, noun in materials.items():
+        cells = np.argwhere(explored.locate(noun))
+        if len(cells):
+            offsets = cells - (x, y)
+            dx, dy = offsets[np.abs(offsets).sum(-1).argmin()].tolist()
+            steps = [f"{abs(dx)} {'left' if dx < 0 else 'right'}"] if dx else []
+            steps += [f"{abs(dy)} {'up' if dy < 0 else 'down'}"] if dy else []
+            places.append(f"{name} {' and '.join(steps)}")
+    return f"known places: {', '.join(places)}." if places else ""
 
 
 def find(explored: ExploredMap, game: Any, noun: str, dig: bool = False) -> str | None:

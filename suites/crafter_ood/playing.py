@@ -10,11 +10,12 @@ import numpy as np
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step
+from guidebench.suites.crafter.captions import DEEDS
 from guidebench.suites.crafter.game import ACTIONS, Game
 from guidebench.suites.crafter.game_views import GameViews
 from guidebench.suites.crafter.observations import observed
-from guidebench.suites.crafter_ood.actions import actions, primitive
-from guidebench.suites.crafter_ood.navigation import CODE, ExploredMap, find
+from guidebench.suites.crafter_ood.actions import STATIONS, actions, material, primitive
+from guidebench.suites.crafter_ood.navigation import CODE, ExploredMap, directions, find
 from guidebench.suites.crafter_ood.quests import LONGEST, QUESTS
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class VerbNounTask(GameViews, ABC):
         self.quest, self._settings = QUESTS[name], settings
         zombies = self.quest.zombies if settings.zombies == "task" else settings.zombies == "on"
         self._game = Game(settings.area, settings.view, settings.size, 0, zombies, settings.hunger)
-        self._observed = observed(settings.observation, settings.area, settings.view, settings.size)
+        self._observed = observed(
+            settings.observation, settings.area, settings.view, settings.size, self.text, settings.longest_text
+        )
         self._space, _ = settings.spaces(name)
         self._actions = actions(settings.actions)
         self._explored = ExploredMap(settings.area)
@@ -94,7 +97,7 @@ class VerbNounTask(GameViews, ABC):
         if game.player.sleeping:  # the package sleeps on, whatever the action
             name = "noop"
         elif chosen.verb == "find":
-            name = find(self._explored, game, chosen.noun)
+            name = self._towards(chosen.noun)
         else:
             name = primitive(chosen, game)
         self.impossible += name is None
@@ -126,13 +129,24 @@ class VerbNounTask(GameViews, ABC):
         return np.asarray(record, self._space.numpy)
 
     def admissible(self) -> Array:
-        """Return which actions are possible now, bool [actions]. Actions that find something always are; a sleeping
-        player can do nothing."""
+        """Return which actions are possible now, bool [actions]. Actions that find something always are, those for what
+        the player places once it has been in view; a sleeping player can do nothing."""
         if self._game.player.sleeping:
             return np.array([action.verb == "do nothing" for action in self._actions])
         return np.array(
-            [action.verb == "find" or primitive(action, self._game) is not None for action in self._actions]
+            [
+                self._exists(action.noun) if action.verb == "find" else primitive(action, self._game) is not None
+                for action in self._actions
+            ]
         )
+
+    def _exists(self, noun: str) -> bool:
+        """Return whether a noun of `find` may be somewhere: the world has it, or it was placed and has been in view."""
+        return noun not in STATIONS or bool(self._explored.locate(material(noun)).any())
+
+    def _towards(self, noun: str) -> str | None:
+        """Return Crafter's next action on the way to a noun, or None without a way."""
+        return find(self._explored, self._game, material(noun)) if self._exists(noun) else None
 
     def action_of(self, name: str) -> int:
         """Return the number of an action that does Crafter's action `name` in the present state, or of `do nothing`."""
@@ -174,6 +188,22 @@ class VerbNounTask(GameViews, ABC):
 
     # Observations
 
+    def text(self) -> str:
+        """Return the present state in sentences, with `suite.coordinates` also where the things of the task were last
+        in view (`guidebench.suites.crafter_ood.navigation.directions`)."""
+        sentences = super().text()
+        if not self._settings.coordinates:
+            return sentences
+        places = directions(self._explored, self._game, {noun: material(noun) for noun in self.quest.things})
+        return f"{sentences} {places}".strip()
+
+    def measures(self) -> Array:
+        """Return which deeds the player could do next, float32 [deeds]; for a furnace, a table must be in view."""
+        measures = super().measures()
+        materials, _ = self._game.visible_cells()
+        measures[DEEDS.index("place furnace")] *= (materials == CODE["table"]).any()
+        return measures
+
     def caption(self) -> str:
         """Return what the player did in the last step, such as `chop tree` (`guidebench.suites.crafter.captions`)."""
         return self._caption
@@ -181,7 +211,7 @@ class VerbNounTask(GameViews, ABC):
     def find(self, noun: str) -> int | None:
         """Return the action of the next step towards `noun` through explored cells; None if the player faces it already
         or there is no path (`guidebench.suites.crafter_ood.navigation.find`)."""
-        name = find(self._explored, self._game, noun)
+        name = self._towards(noun)
         return None if name is None else self.action_of(name)
 
     def position(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.suites.crafter_ood.actions import STATIONS
 
 Group = Literal["in-domain", "long", "short", "free"]
 FIND_NOUNS = ("tree", "stone", "coal", "iron", "diamond", "cow")
@@ -95,6 +96,11 @@ class Quest:
         """Return the nouns that a world must hold for the task to be possible, apart from those that every task
         needs."""
         return tuple(dict.fromkeys(step.find for step in self.subgoals if step.find))
+
+    @property
+    def things(self) -> tuple[str, ...]:
+        """Return the nouns that the task is about: what it seeks, and what tools are made at."""
+        return (*self.sought, *STATIONS)
 
     def check(self, area: int, view: int) -> None:
         """Raise UserError if a world of `area` cells hardly ever holds what the task needs, or if a view of `view`

@@ -22,10 +22,11 @@ from tests.methods.contract import read_files
 from tests.refusals import check_refused
 
 SMALL = (
-    "suite.impossible=masked", "suite.area=16", "suite.length=50", "text_embedder=scripted", "text_embedder.width=16",
-    "guide.width=16", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",
+    "suite.impossible=masked", "suite.hunger=true", "suite.area=16", "suite.length=50", "text_embedder=scripted",
+    "text_embedder.width=16", "guide.width=16", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+    "learner.batch_size=8",
 )  # fmt: skip
-"""Random actions among the possible ones, which achieve something in every episode."""
+"""Random actions among the possible ones, which achieve something in every episode; needs make states differ."""
 SCRIPTED = ("suite=crafter_ood", "task=deforestation", *SMALL, "goals=scripted")
 SHORT = (
     *SCRIPTED, "method=ellm_exploration", "training.steps=200", "evaluation.every=200", "evaluation.episodes=1",

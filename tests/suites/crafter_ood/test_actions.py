@@ -15,8 +15,8 @@ def primitives(task):
     return {str(action): primitive(action, task._game) for action in task._actions}
 
 
-def test_there_are_28_pairs_36_with_find_and_ellms_139():
-    assert [len(actions(kind)) for kind in ("pairs", "find", "product")] == [28, 36, 6 + 7 * 19]
+def test_there_are_28_pairs_38_with_find_and_ellms_139():
+    assert [len(actions(kind)) for kind in ("pairs", "find", "product")] == [28, 38, 6 + 7 * 19]
     assert set(actions("pairs")) <= set(actions("product")) and set(actions("pairs")) < set(actions("find"))
     assert len({str(action) for action in actions("product")}) == 139
 
@@ -62,6 +62,9 @@ def test_placing_takes_the_materials_and_the_place(field):
     inventory = task._game.player.inventory
     assert all(does is None for name, does in primitives(task).items() if name.startswith("place"))
     inventory.update(wood=2, stone=4, sapling=1)
+    assert primitives(task)["place furnace"] is None, "there is no table near"
+    x, y = task._game.player.pos.tolist()
+    task._game.world[x + 1, y - 1] = "table"
     assert {name: does for name, does in primitives(task).items() if name.startswith("place")} == {
         "place stone": "place_stone",
         "place crafting table": "place_table",

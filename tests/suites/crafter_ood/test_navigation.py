@@ -11,6 +11,8 @@ from guidebench.suites.crafter.game import ACTIONS, CODES
 from guidebench.suites.crafter_ood.navigation import CODE, beside, facing, find, near
 from tests.refusals import check_refused
 
+TABLE = "find crafting table"
+
 
 def show(task):
     task._game.changed()
@@ -50,6 +52,33 @@ def test_a_creature_is_where_it_was_last_seen(field):
     game.world.move(cow, np.array((x + 3, y)))
     show(task)
     assert np.argwhere(task._explored.locate("cow")).tolist() == [[x + 3, y]]
+
+
+def test_what_the_player_places_is_found_once_it_was_in_view(field, act):
+    task = field(actions="find", impossible="masked")
+    (x, y), number = task._game.player.pos.tolist(), [str(action) for action in task._actions].index(TABLE)
+    assert not task.admissible()[number] and task.find("crafting table") is None
+    act(task, TABLE)
+    assert task.impossible == 1 and task._game.player.pos.tolist() == [x, y]
+    task._game.world[x + 3, y] = "table"
+    show(task)
+    assert task.admissible()[number]
+    act(task, TABLE)
+    assert task._game.player.pos.tolist() == [x + 1, y]
+
+
+def test_sentences_tell_where_things_of_the_task_were_last_in_view(field):
+    task = field("iron_sword_short", coordinates=True, observation="text")
+    x, y = task._game.player.pos.tolist()
+    assert "known places" not in task.text()
+    task._game.world[x - 3, y - 2] = task._game.world[x + 3, y + 3] = "iron"
+    task._game.world[x, y + 1] = "table"
+    task._game.world[x + 1, y] = "coal"  # which this task does not seek
+    show(task)
+    assert task.text().endswith(" known places: iron 3 left and 2 up, crafting table 1 down.")
+    observation = task.step(0).observation
+    assert bytes(observation["text"]).rstrip(b"\0").decode() == task.text()
+    assert "known places" not in field("iron_sword_short", observation="text").text()
 
 
 def test_find_ends_beside_it_and_facing_it(field):
