@@ -446,6 +446,9 @@ class ModelPart(Part):
     backend: ClassVar[str]
     """`openai` or `transformers` for foundation models, `scripted` for hand-written code, `oracle` for a model that
     reads the task's events or measures, or asks its solver, `placebo` for answers to other questions."""
+    remark: ClassVar[str] = ""
+    """What tables say beside a row in which this model answers; "" for what they say of its backend. Hand-written code
+    that knows nothing of the task says so."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of part,
     `EVERY_CALL` means all."""
