@@ -475,6 +475,8 @@ class ModelPart(Part):
     Commands can set `delay` and `timeout` for models that declare them as fields."""
     timeout: float = 120.0
     """Seconds that one answer may take before the model's process is restarted."""
+    clip_requests: int = 1
+    """Requests that a judge takes for one clip."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
     answer_form: str = TEXT
