@@ -63,7 +63,10 @@ class Choosing(ModelPart):
     def choice_expected(self, usage: Usage) -> Usage:
         """Return the estimated usage of choices, given that of as many answers in text."""
         times = self.requests * (1 + self.calibrate)
-        return usage._replace(calls=times * usage.calls, tokens_in=times * usage.tokens_in, tokens_out=0)
+        return usage._replace(
+            calls=times * usage.calls, tokens_in=times * usage.tokens_in, tokens_out=0,
+            images=self.requests * usage.images,
+        )  # fmt: skip
 
 
 class ByChoice:

@@ -84,13 +84,13 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     earlier replies of at most M tokens, and the texts of at most R tokens that answered them. A choice is one request,
     and another if it is calibrated."""
     recipe = recipes.recipe(model.model)
+    image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
     if model.answer_form == CHOICE:
-        return _times(
-            model.choice_bound(bound.prompt), bound.questions * (1 + model.calibrate) * model.policy().attempts
-        )
+        choice = model.choice_bound(bound.prompt)
+        images = Usage(tokens_in=choice.calls * image_tokens, images=choice.calls * bound.images)
+        return _times(choice.plus(images), bound.questions * (1 + model.calibrate) * model.policy().attempts)
     tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1) * (model.clip_requests if kind == "judge" else 1)
-    image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
     prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
     more = max(bound.reminder, OUR_WORDS * bound.schema) + 2 * MESSAGE
     read = requests * prompt + requests * (requests - 1) // 2 * (tokens_out + more if bound.prompt else 0)

@@ -120,6 +120,20 @@ def test_an_answer_is_the_same_in_each_bit_whatever_was_asked_before(tiny: Calla
     assert prefixes.bytes == sum(tensor.nbytes for tensor in chunks)
 
 
+def test_an_answer_about_images_is_the_same_in_each_bit_whatever_was_asked_before(
+    tiny: Callable[..., Path], clips: list[Any]
+) -> None:
+    calls = [
+        ChoiceCall((Message("user", ("Which is open?", *pair)),), "Action:", CANDIDATES)
+        for pair in (clips[0][:2], clips[0][1::-1], clips[1][:1])
+    ]
+    fresh = [answer(model(tiny("qwen_vl")), call).value for call in calls]
+    assert len({rows.tobytes() for rows in fresh}) == 3
+    chat = model(tiny("qwen_vl"))
+    answer(chat, TEXT)
+    assert all(np.array_equal(answer(chat, calls[number]).value, fresh[number]) for number in (2, 0, 1, 0))
+
+
 def test_a_cache_that_changes_the_answer_is_not_used(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
