@@ -446,6 +446,9 @@ class ModelPart(Part):
     backend: ClassVar[str]
     """`openai` or `transformers` for foundation models, `scripted` for hand-written code, `oracle` for a model that
     reads the task's events or measures, or asks its solver, `placebo` for answers to other questions."""
+    remark: ClassVar[str] = ""
+    """What tables say beside a row in which this model answers; "" for what they say of its backend. Hand-written code
+    that knows nothing of the task says so."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of part,
     `EVERY_CALL` means all."""
@@ -472,6 +475,8 @@ class ModelPart(Part):
     Commands can set `delay` and `timeout` for models that declare them as fields."""
     timeout: float = 120.0
     """Seconds that one answer may take before the model's process is restarted."""
+    clip_requests: int = 1
+    """Requests that a judge takes for one clip."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
     answer_form: str = TEXT

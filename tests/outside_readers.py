@@ -51,6 +51,7 @@ READERS: dict[str, str] = {
     "harness/models/answer_files:_array": CHECKED,
     "harness/models/answer_files:read": APART,
     "harness/models/answer_files:value_of": CHECKED,
+    "harness/models/answer_records:split": CHECKED,
     "harness/models/backends/diffusers_/loading:load": LOADER,
     "harness/models/backends/gguf_files:_header": APART,
     "harness/models/backends/images:pixels": CASSETTE,

@@ -207,6 +207,18 @@ def sees_nothing(model: str) -> str:
     return f"its model {model} is a GGUF file, which holds a model of texts alone: it can be a chat, and embeds nothing"
 
 
+def unchoosable(model: str, scoring: str) -> str:
+    """Return why a judge's model cannot be scored by a choice, since its recipe lists other ways alone; ""
+    otherwise."""
+    recipe = recipes.recipe(model)
+    if scoring != CHOICE or recipe is None or not recipe.scoring or CHOICE in recipe.scoring:
+        return ""
+    return (
+        f"its model {model!r} ({recipe.title}) tells no likelihoods, so judge.scoring=choice cannot be read; use "
+        f"{' or '.join(recipe.scoring)}"
+    )
+
+
 def is_path(model: str) -> bool:
     """Return whether a model is named by a path rather than by a recipe or repository, judged by the text alone.
 

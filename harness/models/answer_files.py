@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from guidebench.harness import outside, reader_process, registry
 from guidebench.harness.errors import UserError, count
+from guidebench.harness.models.answer_records import split
 from guidebench.harness.models.calls.arrays import Form, decode
 from guidebench.harness.models.cassette_file import NotKept, decoded
 from guidebench.harness.records.answers import FILE, QUESTION, AnswerRecord, schema
@@ -217,7 +218,7 @@ def value_of(record: AnswerRecord) -> Any:
     kind = registry.get("call", call_kind(record.kind))
     if record.data is not None and kind.array is None:
         raise ValueError("it has the bytes of an array")
-    return decoded(kind, record.answer, record.data)
+    return decoded(kind, record.answer if kind.array is None else split(record.answer)[0], record.data)
 
 
 def _array(head: str, data: bytes) -> Any:

@@ -7,6 +7,7 @@ question has the same digest whichever model fills the role.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ from guidebench.harness.models.calls import Call, Form, arrays, image_digest
 from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.models.cassette_file import dumps, encoded
 from guidebench.harness.records.answers import QUESTION, AnswerRecord
+from guidebench.harness.texts import JSON
+
+OPTIONS = "options"
+"""Name, in the header of an array that a record keeps, of the texts that its rows are about (`Call.options`)."""
 
 
 def question_digest(question: Question) -> str:
@@ -37,7 +42,27 @@ def call_digest(call: Call) -> str:
 
 def of_call(role: str, question: str, call: Call, answer: Any) -> AnswerRecord:
     """Return the record of a call's answer. `question`: digest of the question that the dialogue answers."""
-    return AnswerRecord(role, question, call_digest(call), kind_of(call), *encoded(type(call), answer))
+    text, data = encoded(type(call), answer)
+    if call.options:
+        text = f'{text[:-1]},"{OPTIONS}":{json.dumps(call.options, separators=(",", ":"))}}}'
+    return AnswerRecord(role, question, call_digest(call), kind_of(call), text, data)
+
+
+def split(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a record's array without its options, and these, () if it has none. Raise ValueError for
+    options that are no list of distinct texts, one for each row.
+
+    >>> split('{"array":"float32","shape":[1,3],"options":[" up"]}')
+    ('{"array":"float32","shape":[1,3]}', (' up',))
+    """
+    match JSON.decode(text):
+        case {"array": array, "shape": [rows, *_] as shape, "options": list(options), **rest} if not rest:
+            if not all(isinstance(option, str) for option in options) or len({*options}) != len(options) or (
+                len(options) != rows
+            ):  # fmt: skip
+                raise ValueError(f"{text[:80]!r} does not name each of its rows once")
+            return json.dumps({"array": array, "shape": shape}, separators=(",", ":")), tuple(options)
+    return text, ()
 
 
 def kind_of(call: Call) -> str:

@@ -215,5 +215,6 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
         yield _call_finding("call", config, call)
         return
     for way in get_args(recipes.Scoring if call.kind == "judge" else ChoiceBy):
-        tried = dataclasses.replace(config, **{setting: way})
+        choice_by = {"choice_by": config.choice_by or "label"} if setting == "scoring" and way == CHOICE else {}
+        tried = dataclasses.replace(config, **{setting: way, **choice_by})
         yield _call_finding(way, tried, call, missing=False if way == getattr(config, setting) else None)

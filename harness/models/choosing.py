@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from guidebench.harness.interfaces.questions import Choice, ChoosesAnswers
+from guidebench.harness.interfaces.questions import ChecksAnswers, Choice, ChoosesAnswers
 from guidebench.harness.models.calls import AskModel, ChoiceCall, Message, Usage
 from guidebench.harness.models.choice_scores import Acting, Scoring, chosen, mass, scored, shares
 from guidebench.harness.parts import MESSAGE, TEXT, AskingPart, ModelPart
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SETTINGS = ("answer", *ModelPart.choice_settings)
 """Settings of `Choosing`."""
+NEUTRAL = "neutral_"
+"""Beginning of the purpose of the call by which scores are calibrated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,10 @@ class Choosing(ModelPart):
     def choice_expected(self, usage: Usage) -> Usage:
         """Return the estimated usage of choices, given that of as many answers in text."""
         times = self.requests * (1 + self.calibrate)
-        return usage._replace(calls=times * usage.calls, tokens_in=times * usage.tokens_in, tokens_out=0)
+        return usage._replace(
+            calls=times * usage.calls, tokens_in=times * usage.tokens_in, tokens_out=0,
+            images=self.requests * usage.images,
+        )  # fmt: skip
 
 
 class ByChoice:
@@ -75,6 +80,11 @@ class ByChoice:
     def of_run(self, run: str) -> ByChoice:
         """Return the dialogue of a run, CELL/SEED, whose draws depend on its seed."""
         return ByChoice(self._dialogue, self._model, run.rpartition("/")[2])
+
+    def misfit(self, content: Any, frames: int, answer: Any) -> str:
+        """Return why an answer to another question cannot answer this one, or "", as the asking part's own dialogue
+        does."""
+        return self._dialogue.misfit(content, frames, answer) if isinstance(self._dialogue, ChecksAnswers) else ""
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> Any:
         """Return the answer to a question, as the asking part's own dialogue does."""
@@ -90,7 +100,7 @@ class ByChoice:
                 return None
             content_free = None
             if model.calibrate:
-                neutral_reply = await ask(ChoiceCall((neutral,), prefix, call.candidates, f"{aim} without content"))
+                neutral_reply = await ask(ChoiceCall((neutral,), prefix, call.candidates, NEUTRAL + aim))
                 if neutral_reply.failure:
                     return None
                 content_free = neutral_reply.value

@@ -34,8 +34,13 @@ def put(parts: Sequence[Chosen], role: str, form: str = TEXT) -> dict[str, str]:
     for asker, config in _needing(parts, role):
         declared = config.puts if issubclass(config, AskingPart) else {}
         for kind in declared.get(role, (USUAL[config.needs[role]],)):
-            askers.setdefault(CHOICE if form == CHOICE and kind == USUAL["chat"] else kind, asker)
+            askers.setdefault(formed(kind, form), asker)
     return askers
+
+
+def formed(kind: str, form: str) -> str:
+    """Return the kind of the calls that are made in place of those of `kind` to a model whose answers have a form."""
+    return CHOICE if form == CHOICE and kind == USUAL["chat"] else kind
 
 
 @registry.cached(4096)

@@ -17,7 +17,7 @@ from guidebench.harness.models import contact, study_models
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS, SPOKEN
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
-from guidebench.harness.models.calls import ChatCall, ChoiceCall, Usage
+from guidebench.harness.models.calls import ChatCall, ChoiceCall, JudgeCall, Usage
 from guidebench.harness.models.checkup import tiny
 from guidebench.harness.parts import CHOICE, MESSAGE, AskingPart, CellView, Most, ReplayPart, clip_length
 from guidebench.harness.plan import config
@@ -84,13 +84,13 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     earlier replies of at most M tokens, and the texts of at most R tokens that answered them. A choice is one request,
     and another if it is calibrated."""
     recipe = recipes.recipe(model.model)
-    if model.answer_form == CHOICE:
-        return _times(
-            model.choice_bound(bound.prompt), bound.questions * (1 + model.calibrate) * model.policy().attempts
-        )
-    tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
-    requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
     image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
+    if model.answer_form == CHOICE:
+        choice = model.choice_bound(bound.prompt)
+        images = Usage(tokens_in=choice.calls * image_tokens, images=choice.calls * bound.images)
+        return _times(choice.plus(images), bound.questions * (1 + model.calibrate) * model.policy().attempts)
+    tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
+    requests = bound.calls * (1 + REPAIRS if bound.schema else 1) * (model.clip_requests if kind == "judge" else 1)
     prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
     more = max(bound.reminder, OUR_WORDS * bound.schema) + 2 * MESSAGE
     read = requests * prompt + requests * (requests - 1) // 2 * (tokens_out + more if bound.prompt else 0)
@@ -115,7 +115,7 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
             tiny(study_model.config, study_model.kind),
         )
         times = min(contact.ATTEMPTS, model.policy().attempts) + OPTIONAL_FIELDS
-        usage = Usage(times)
+        usage = Usage(times * (model.clip_requests if isinstance(call, JudgeCall) else 1))
         if isinstance(call, ChoiceCall):
             texts = [
                 *call.candidates,

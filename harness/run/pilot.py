@@ -22,6 +22,7 @@ from guidebench.harness import claims, registry, settings
 from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, ClaimScore
 from guidebench.harness.errors import UserError
+from guidebench.harness.models import choosing
 from guidebench.harness.plan import claim_rows, config, difficulties, matrix
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan
@@ -376,10 +377,19 @@ def _claim(request: PilotPlan, level: Level, method: str, primary: bool) -> Clai
     others = [word for word in first if word.partition("=")[0] not in (config.MODELS, *request.model_roles)]
     cell = request.plan_of(level.name, method).cells[0]
     delays = [f"{part.role}.delay" for part in cell.models]  # an answer counts as late as the method's own
-    delay_words = [f"{key}={settings.show(cell.settings[key].value)}" for key in delays if key in cell.settings]
-    placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}", *delay_words)
+    words = [f"{key}={settings.show(cell.settings[key].value)}" for key in delays if key in cell.settings]
+    words += choice_words(cell)
+    placebo = (*others, "models=placebo", f"{claim_rows.ANSWERS}={answers_name(method)}", *words)
     direction: Literal["higher", "lower"] = "higher" if scores.sign(request.score, cell.score) > 0 else "lower"
     return Claim(first, second, placebo if cell.models else None, str(request.score), direction, primary)
+
+
+def choice_words(cell: Cell) -> list[str]:
+    """Return the words by which a placebo answers in the form of a cell's chats, and chooses by their settings."""
+    usual = settings.fields(choosing.Choosing)
+    keys = [(f"{part.role}.{name}", usual[name].default) for part in cell.models for name in choosing.SETTINGS]
+    chosen = [(key, cell.settings[key].value, default) for key, default in keys if key in cell.settings]
+    return [f"{key}={settings.show(setting)}" for key, setting, default in chosen if setting != default]
 
 
 def answers_name(method: str) -> str:

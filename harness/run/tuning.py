@@ -16,6 +16,7 @@ import numpy as np
 from guidebench.harness import claims, registry
 from guidebench.harness.claims import PILOT_SEEDS, Claim, Claims, Row, Tuning, key_of
 from guidebench.harness.errors import UserError
+from guidebench.harness.models import choosing
 from guidebench.harness.plan import claim_rows
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.files import write_json
@@ -82,8 +83,8 @@ def best(grid: Sequence[Trial], tuning: Tuning) -> dict[str, Row]:
 
 
 def tuned(record: Claims, chosen: dict[str, Row]) -> Claims:
-    """Return the claims whose tuned rows hold the chosen words. A placebo takes those of its method that are not of a
-    model's role, which the placebo fills."""
+    """Return the claims whose tuned rows hold the chosen words. A placebo takes those of its method, except settings of
+    a model, whose role it fills; those by which answers are chosen are its own too."""
     model_roles = {role for role, kinds in registry.roles().items() if kinds & {*registry.MODELS}}
 
     def extended(row: Row | None) -> Row | None:
@@ -92,7 +93,10 @@ def tuned(record: Claims, chosen: dict[str, Row]) -> Claims:
     def tuned_claim(claim: Claim) -> Claim:
         first = extended(claim.first) or claim.first
         words = chosen.get(key_of(claim.first), ())
-        kept_words = tuple(word for word in words if word.partition("=")[0].partition(".")[0] not in model_roles)
+        parts = [(word, *word.partition("=")[0].partition(".")[::2]) for word in words]
+        kept_words = tuple(
+            word for word, role, field in parts if role not in model_roles or field in choosing.SETTINGS
+        )  # fmt: skip
         placebo = claim.placebo if claim.placebo is None else (*claim.placebo, *kept_words)
         return replace(claim, first=first, second=extended(claim.second), placebo=placebo)
 

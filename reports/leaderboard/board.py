@@ -18,8 +18,8 @@ Tab = Literal["paper", "quick", "scripted", "smoke", "other"]
 TABS: Mapping[Tab, str] = {
     "paper": "the paper's budget, models asked for real",
     "quick": "shortened budgets and smaller networks, models asked for real",
-    "scripted": "a hand-written model, an oracle or a placebo answers: the first two know the task, and it gives "
-    "answers to other questions, so these check the instrument",
+    "scripted": "a hand-written model, an oracle, a placebo or equal probabilities answer: the first two know the "
+    "task, and the others nothing of the question, so these check the instrument",
     "smoke": "seconds of training: shows that it runs, and nothing else",
     "other": "profiles of other names, as of runs made elsewhere; none of them is ranked",
 }

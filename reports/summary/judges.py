@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.records.parts import RecordedPart
+from guidebench.reports.summary import registered
 from guidebench.reports.summary.listings import Listing, maybe
 from guidebench.reports.summary.records import value_of
 from guidebench.results import CellRecord
@@ -21,7 +23,8 @@ KINDS = {
     "external": "recorded by its own script",
     "human": "a person",
 }
-"""Backend other than a foundation model -> remark shown beside its rows."""
+"""Backend other than a foundation model -> remark shown beside its rows, unless a part declares its own
+(`ModelPart.remark`)."""
 ORACLES = {
     "teacher": "privileged: it is told the task's own reward",
     "agent": "privileged: the suite's solver, which knows the task's state, acts",
@@ -29,7 +32,7 @@ ORACLES = {
 }
 """Kind of part -> remark on an oracle of that kind; judges are in `KINDS`."""
 INSTRUMENTS = ("scripted", "oracle", "placebo")
-"""Backends of models that know the task: rows with one check the instrument."""
+"""Backends of models that know the task, or nothing of the question: rows with one check the instrument."""
 SERVED = {"openai": "served: what the model is, is its server's word"}
 """Backend of a foundation model -> remark shown beside its rows."""
 THRESHOLD = 0.5
@@ -104,18 +107,19 @@ def answering(cell: CellRecord) -> str:
 
 def remark(cell: CellRecord) -> str:
     """Return the remark that tables show beside a row: which of the models in the cell and its stages are hand-written,
-    privileged or served; "" if none are."""
-    return _remark([(part.backend, part.kind) for part in cell.answering] or [(cell.backend, "")])
+    privileged or served, and what parts declare of themselves; "" if none are."""
+    return _remark(cell.answering or [RecordedPart("", "", cell.backend)])
 
 
-def _remark(answering: Iterable[tuple[str, str]]) -> str:
-    """Return the remark for these (backend, kind) pairs of answering parts; "" if there is none."""
-    remark_of = {**KINDS, **SERVED}
-    remarks = (
-        ORACLES[kind] if backend == "oracle" and kind in ORACLES else remark_of.get(backend, "")
-        for backend, kind in answering
-    )
-    return "; ".join(dict.fromkeys(filter(None, remarks)))
+def _remark(parts: Iterable[RecordedPart]) -> str:
+    """Return the remark for these answering parts; "" if there is none."""
+    return "; ".join(dict.fromkeys(filter(None, map(_remark_of, parts))))
+
+
+def _remark_of(part: RecordedPart) -> str:
+    declared = str(getattr(registered.get(part.kind, part.name), "remark", "")) if part.kind else ""
+    usual = {**KINDS, **SERVED}.get(part.backend, "")
+    return declared or (ORACLES.get(part.kind, usual) if part.backend == "oracle" else usual)
 
 
 def judging(
@@ -162,7 +166,7 @@ def _judging(cell: CellRecord, role: str, rows: pd.DataFrame, total: Mapping[str
         label=cell.label,
         task_id=cell.task_id,
         judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
-        remark=_remark([(backend, "judge")]),
+        remark=_remark([RecordedPart("judge", "" if part is None else part.name, backend)]),
         positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
         unanswered=Share(len(rows) - len(scores), len(rows)),
         agreement=_agreement(scores, threshold),

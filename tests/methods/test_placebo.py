@@ -107,3 +107,16 @@ def test_a_placebo_is_the_same_in_another_packing_and_after_a_stop(
     answers = [content for name, content in first.items() if name.endswith("answers.parquet")]
     assert answers[0] != answers[1], "the draws depend on the seed"
     assert read_outputs(guided) != first
+
+
+def test_the_placebo_of_a_run_that_chooses_gives_choices(train: Callable[..., Path]) -> None:
+    words = [*row_words("linvit"), "prior.answer=choice"]
+    guided = train(*words, packs=[(1,)], answers=True)
+    (path,) = guided.rglob("answers.parquet")
+    kinds = {record.kind for record in answer_files.read(path)}
+    assert kinds == {"choice"}
+    placebo = train(*placebo_words(words, guided), "prior.answer=choice", packs=[(1,)])
+    (ledger,) = placebo.rglob("ledger.jsonl")
+    ((questions, failures, _),) = json.loads(json.loads(ledger.read_text().splitlines()[-1])["roles"]).values()
+    assert questions > 0 and failures == 0
+    assert read_outputs(guided) != read_outputs(placebo)

@@ -1,5 +1,5 @@
 """The teacher `vlm`: a vision-language model compares a frame of each segment and labels which is nearer to the
-goal.
+goal, in words or by a choice.
 
 The chat `scripted_vlm`, a hand-written substitute for such a model, lives beside it.
 """
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Suite
-from guidebench.harness.parts import CellView, ModelPart, Most, TeacherPart
+from guidebench.harness.models.choosing import Choosing
+from guidebench.harness.parts import CHOICE, CellView, Most, TeacherPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 TOKENS = (1_100, 300)
 """Tokens read and written per pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, and an
 analysis of 290 tokens that is read once more (choice: counted by hand, since no paper prints it)."""
+CHOICE_TOKENS = 620
+"""Tokens read per choice in one order: two such images, and our prompt (choice: counted by hand)."""
 
 
 @register.teacher("vlm")
 @dataclass(frozen=True)
 class Vlm(TeacherPart):
     """Asks a chat about two images, the last frame of each segment: first for an analysis, then for a label of that
-    analysis (RL-VLM-F: analysis and labeling)."""
+    analysis (RL-VLM-F: analysis and labeling). With `chat.answer=choice` it asks for the label at once."""
 
     double_check: bool = False
     """Whether a preference counts only if it holds with the order of the images swapped (RL-SaLLM-F, equation 4;
@@ -47,6 +50,7 @@ class Vlm(TeacherPart):
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"chat": "scripted_vlm"}}
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {"chat": (CHOICE,)}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm.bib")
 
@@ -63,6 +67,11 @@ class Vlm(TeacherPart):
         ):
             if text and (problem := misfit(text, needs, may)):
                 return f"teacher.{name} {problem}"
+        if (self.prompt or self.label_prompt) and _chooses(view, "chat"):
+            return (
+                "teacher.prompt and teacher.label_prompt are for answers in text; leave them out where "
+                "chat.answer=choice"
+            )
         return ""
 
     def expected_usage(self, view: CellView, role: str) -> Usage:
@@ -70,15 +79,22 @@ class Vlm(TeacherPart):
         from guidebench.harness.models.calls import Usage
 
         comparisons = view["guide"].planned(view.parts) * (1 + self.double_check)
+        if _chooses(view, role):
+            return Usage(comparisons, CHOICE_TOKENS * comparisons, images=2 * comparisons)
         return Usage(2 * comparisons, TOKENS[0] * comparisons, TOKENS[1] * comparisons, images=2 * comparisons)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
-        """Return bounds of an analysis of each pair in each order, and of the label that it leads to."""
-        from guidebench.baselines.conversing import FAULT, Misread, longest_instruction
+        """Return bounds of an analysis of each pair in each order, and of the label that it leads to, or of a
+        choice."""
+        from guidebench.baselines.conversing import FAULT, NOTHING, Misread, filled, longest_instruction
         from guidebench.baselines.teachers.vlm import prompts
 
         comparisons = view["guide"].planned(view.parts) * (1 + self.double_check)
         goal = longest_instruction(view.suite, view.task)
+        if _chooses(view, role):
+            texts = filled(prompts.CHOICE_PROMPT, {"goal": goal}), *prompts.CHOICE_CAPTIONS, prompts.PREFIX, NOTHING
+            listed = [*texts, NOTHING, *prompts.VERDICTS]
+            return [Most(comparisons, prompt=sum(len(text.encode()) + 1 for text in listed), images=2)]
         analysis = "x" * int(getattr(view[role], "max_tokens", 0))
         compared, label = prompts.comparison(self, goal), prompts.label(self, goal, analysis)
         reminder = len(prompts.reminder(Misread("", "")).encode()) + FAULT
@@ -99,9 +115,14 @@ class Vlm(TeacherPart):
         return ImageDialogue(self, suite.make(task).instruction)
 
 
+def _chooses(view: CellView, role: str) -> bool:
+    """Return whether the chat in a role answers by choices."""
+    return getattr(view[role], "answer_form", "") == CHOICE
+
+
 @register.chat("scripted_vlm")
 @dataclass(frozen=True)
-class ScriptedVlm(ModelPart):
+class ScriptedVlm(Choosing):
     """Hand-written: of two frames, prefers the one whose coloured things lie closer together, and errs at the
     configured rate. It knows neither task nor goal and serves to check that everything runs."""
 
@@ -120,6 +141,7 @@ class ScriptedVlm(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written: it compares how far apart the coloured pixels of two frames lie"
     backend: ClassVar[str] = "scripted"
+    answers: ClassVar[tuple[str, ...]] = ("chat", "choice")
     title: ClassVar[str] = "hand-written: how far apart coloured things lie in two frames"
 
     def fits(self, view: CellView) -> str:

@@ -3,7 +3,8 @@
 1. Two images: what does each show, and in which has more of the goal been achieved?
 2. In a separate conversation, from that text alone: a label, 0, 1 or 2.
 
-With `double_check`, both are repeated with the images swapped (RL-SaLLM-F, equation 4).
+Or a choice among first, second and equal, about the two images at once. With `double_check`, all is repeated with the
+images swapped (RL-SaLLM-F, equation 4).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from guidebench.baselines.conversing import ECHOED, Conversation, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
-from guidebench.harness.interfaces import Array, Unusable
+from guidebench.harness.interfaces import Array, Choose, Unusable
 from guidebench.harness.models.calls import AskModel, ChatCall, Message
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class ImageDialogue:
     def __init__(self, settings: Vlm, goal: str) -> None:
         """`goal` is the task's instruction."""
         self._settings, self._goal = settings, goal
+        self.choices = 1 + settings.double_check
         self.calls = (2 + settings.retries) * (1 + settings.double_check)
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
@@ -35,6 +37,20 @@ class ImageDialogue:
 
         async def prefer(first_index: int, second_index: int) -> Conversation[int]:
             return await self._prefer(ask, frames[first_index], frames[second_index])
+
+        return concluded((await weigh(prefer, self._settings.double_check))[1])
+
+    async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | Unusable | None:
+        """Return the answers about two frames as the dialogue does, each verdict a choice among first, second and
+        equal; None if the first choice got no answer."""
+        assert frames is not None and len(frames) == 2, "a pair has two frames"
+
+        async def prefer(first_index: int, second_index: int) -> Conversation[int]:
+            message, neutral = prompts.choosing(self._goal, frames[first_index], frames[second_index])
+            choice = await choose(message, prompts.PREFIX, prompts.VERDICTS, neutral, "label")
+            if choice is None:
+                return Conversation(None, "failed", (message,), 0)
+            return Conversation(choice.number, "", (message,), 0)
 
         return concluded((await weigh(prefer, self._settings.double_check))[1])
 

@@ -1,4 +1,5 @@
-"""A hand-written substitute for a vision-language model, which answers the two calls of teacher `vlm` in free text.
+"""A hand-written substitute for a vision-language model, which answers the two calls of teacher `vlm` in free text, or
+a choice of its verdict.
 
     spread      the root mean square distance of a frame's coloured pixels from their centre, in sides of the frame; a
                 pixel counts by its saturation, max − min of its channels, from half of the largest one on
@@ -18,9 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from guidebench.baselines.conversing import chance
+from guidebench.baselines.teachers.vlm import prompts
 from guidebench.harness.interfaces import Array
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from guidebench.harness.models.calls import Message
 
 SATURATED = 128
@@ -49,6 +53,14 @@ class FrameComparer:
         text = "\n".join(part for message in messages for part in message.content if isinstance(part, str))
         verdicts = re.findall("|".join(map(re.escape, VERDICTS)), text)
         return str(VERDICTS.index(verdicts[0])) if verdicts else LOST
+
+    def weigh(self, messages: tuple[Message, ...], candidates: Sequence[str]) -> list[float]:
+        """Return 1 for the verdict that its analysis ends with, else 0; 1 for all without two images."""
+        analysis = self(messages)
+        labels = [label for label, verdict in enumerate(VERDICTS) if analysis.endswith(verdict)]
+        if not labels:
+            return [1.0] * len(candidates)
+        return [float(candidate.strip() == prompts.VERDICTS[labels[0]]) for candidate in candidates]
 
     def _compared(self, first: Array, second: Array) -> str:
         spreads = spread(first), spread(second)

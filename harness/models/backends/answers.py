@@ -10,11 +10,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from guidebench.harness.models.calls import Failure, Json, Message
+from guidebench.harness.models.calls import ChoiceCall, Failure, Json, JudgeCall, Message
+from guidebench.harness.models.choice_scores import mass, shares, turns
 from guidebench.harness.texts import JSON, each_text, mended
+from guidebench.harness.types import Array
 
 BEGUN = "Answer:"
 """Beginning of a prefilled answer, which the prompts ask for (VLM-RB, app. C)."""
+YES_OR_NO = (" Yes", " No")
+"""Candidates after `BEGUN` where a judgement is a choice."""
 SPOKEN = 8
 """Tokens to generate without a prefilled answer: enough for "Answer: Yes" with a margin (choice)."""
 REPAIRS = 2
@@ -89,6 +93,17 @@ def yes_or_no(text: str) -> float:
     if match is None:
         raise Failure("malformed", f"expected yes or no, got {text[:80]!r}")
     return float(match.group(1).lower() == "yes")
+
+
+def choice_of(call: JudgeCall) -> ChoiceCall:
+    """Return the choice between yes and no by which a clip is judged: the prompt, then the frames."""
+    return ChoiceCall((Message("user", (call.prompt, *call.clip)),), BEGUN, YES_OR_NO)
+
+
+def yes_share(answer: Array) -> tuple[float, float]:
+    """Return P(yes) in [0, 1] from the answer to `choice_of`, the share of yes in the probability of the two turns, and
+    their mass."""
+    return float(shares(turns(answer))[0]), min(1.0, mass(answer))
 
 
 def answer_index(texts: Sequence[str], words: Sequence[bool]) -> int:

@@ -18,7 +18,7 @@ from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ChecksAnswers, Dialogue, Question
 from guidebench.harness.models import answer_files
-from guidebench.harness.models.answer_records import call_digest, kind_of, question_digest
+from guidebench.harness.models.answer_records import call_digest, kind_of, question_digest, split
 from guidebench.harness.models.calls import Answer, Call, ChatCall, Ticket, Usage
 from guidebench.harness.models.calls.base import CANONICAL
 from guidebench.harness.records.answers import QUESTION, AnswerRecord
@@ -33,26 +33,40 @@ class Pool:
     """The answers that a placebo may give in one role."""
 
     def __init__(self, records: Iterable[AnswerRecord]) -> None:
-        self._by_kind: dict[str, list[tuple[AnswerRecord, Any]]] = {}
+        self._by_kind: dict[str, list[PooledAnswer]] = {}
+        options: dict[str, tuple[str, ...]] = {}
         for record in records:
-            self._by_kind.setdefault(record.kind, []).append((record, answer_files.value_of(record)))
+            if record.data is not None and record.answer not in options:
+                options[record.answer] = split(record.answer)[1]
+            pooled = PooledAnswer(record, answer_files.value_of(record), options.get(record.answer, ()))
+            self._by_kind.setdefault(record.kind, []).append(pooled)
 
     @property
     def kinds(self) -> frozenset[str]:
         return frozenset(self._by_kind)
 
-    def draw(self, kind: str, query: Query, fits: Callable[[Any], bool]) -> Any:
+    def draw(self, kind: str, query: Query, fitted: Callable[[PooledAnswer], Any]) -> Any:
         """Return an answer of a kind that fits, drawn uniformly from those that were given to other questions; of those
-        to the same question only if no other fits; None if none does."""
-        answers = self._by_kind.get(kind, [])
+        to the same question only if no other fits; None if none does. `fitted`: returns an answer as it is given to
+        this question, None if it does not fit."""
+        pool = self._by_kind.get(kind, [])
         same_question = []
-        for index in shuffled(len(answers), query.key(kind)):
-            record, value = answers[index]
+        for index in shuffled(len(pool), query.key(kind)):
+            record = pool[index].record
             if record.question == query.question or record.call == query.call:
-                same_question.append(value)
-            elif fits(value):
-                return value
-        return next(filter(fits, same_question), None)
+                same_question.append(pool[index])
+            elif (answer := fitted(pool[index])) is not None:
+                return answer
+        return next((answer for answer in map(fitted, same_question) if answer is not None), None)
+
+
+class PooledAnswer(NamedTuple):
+    """An answer that a placebo may give."""
+
+    record: AnswerRecord
+    answer: Any
+    options: tuple[str, ...]
+    """The texts that the rows of an array are about (`Call.options`)."""
 
 
 class Query(NamedTuple):
@@ -106,12 +120,15 @@ class PlaceboModels:
         content = json.loads(question.content or "null")
         frames = 0 if question.snapshots is None else len(question.snapshots)
 
-        def fits(value: Any) -> bool:
-            if isinstance(value, np.ndarray) or shape is not None:
-                return isinstance(value, np.ndarray) and value.shape == shape
-            return not (isinstance(dialogue, ChecksAnswers) and dialogue.misfit(content, frames, value))
+        def fitted(pooled: PooledAnswer) -> Any:
+            answer = pooled.answer
+            if isinstance(answer, np.ndarray) or shape is not None:
+                fits = isinstance(answer, np.ndarray) and answer.shape == shape
+            else:
+                fits = not (isinstance(dialogue, ChecksAnswers) and dialogue.misfit(content, frames, answer))
+            return answer if fits else None
 
-        return self._drawn(kind, _query(ticket, digest, digest), fits, 0)
+        return self._drawn(kind, _query(ticket, digest, digest), fitted, 0)
 
     def about(self, question: Question) -> CallsOf:
         """Return what answers the calls of a dialogue about a question."""
@@ -121,14 +138,14 @@ class PlaceboModels:
         """Return an answer to a call. `question`: digest of the question that it belongs to."""
         remembered = self._remembered(call)
 
-        def fits(value: Any) -> bool:
+        def fitted(pooled: PooledAnswer) -> Any:
             if remembered is None:
-                return not call.fault(value)
-            if id(value) not in remembered:
-                remembered[id(value)] = not call.fault(value)
-            return remembered[id(value)]
+                return call.fitted(pooled.answer, pooled.options)
+            if (number := id(pooled.answer)) not in remembered:
+                remembered[number] = not call.fault(pooled.answer)
+            return pooled.answer if remembered[number] else None
 
-        return self._drawn(kind_of(call), _query(ticket, question, call_digest(call)), fits, len(call.images()))
+        return self._drawn(kind_of(call), _query(ticket, question, call_digest(call)), fitted, len(call.images()))
 
     def _remembered(self, call: Call) -> dict[int, bool] | None:
         """Return what is remembered of the answers that fit a chat's schema; None for other calls."""
@@ -139,8 +156,8 @@ class PlaceboModels:
             self._fits.clear()
         return self._fits.setdefault(schema, {})
 
-    def _drawn(self, kind: str, query: Query, fits: Callable[[Any], bool], images: int) -> Answer:
-        value, usage = self._pools[query.role].draw(kind, query, fits), Usage(calls=1, images=images)
+    def _drawn(self, kind: str, query: Query, fitted: Callable[[PooledAnswer], Any], images: int) -> Answer:
+        value, usage = self._pools[query.role].draw(kind, query, fitted), Usage(calls=1, images=images)
         if value is None:
             message = f"no answer of kind {kind!r} in the role {query.role!r} fits this question"
             return Answer(None, "empty", usage, usage, {"message": message})

@@ -15,7 +15,7 @@ from guidebench.harness.models.calls import Usage
 from guidebench.harness.settings import SHA256
 
 BackendName = Literal["transformers", "openai"]
-Scoring = Literal["prefill", "logprobs", "literal"]
+Scoring = Literal["prefill", "logprobs", "literal", "choice"]
 Pricing = Literal["listed", "free", "unknown"]
 PACKAGE = "package:"
 """Prefix of the name of a model whose files lie in an installed package."""

@@ -125,6 +125,17 @@ class Call(ABC):
         return ""
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """The texts that the rows of an array answer are about, in order, where another call of this kind may have
+        others; () for other answers. A run keeps them with the answer (`answers.parquet`)."""
+        return ()
+
+    def fitted(self, answer: Any, options: Sequence[str]) -> Any:
+        """Return the answer to another call of this kind, which had these `options`, as an answer to this one; None if
+        it cannot be one."""
+        return None if self.fault(answer) else answer
+
+    @property
     def sampled(self) -> bool:
         """Whether equal calls may have different answers. The key of such a call includes the asker, so that its answer
         is never shared between askers."""

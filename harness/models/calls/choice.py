@@ -100,6 +100,22 @@ class ChoiceCall(Call):
     def purpose(self) -> str:
         return self.aim
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        return self.candidates
+
+    def fitted(self, answer: Any, options: Sequence[str]) -> Any:
+        """Return the rows of another choice's answer for the candidates of this one, matched by their texts; None if it
+        lacks one of them.
+
+        The candidates of most dialogues are what is possible now, so that few questions have equal lists of them. A
+        row depends on its own candidate, not on the others, and the order of candidates is that of the rows.
+        """
+        rows = {candidate: row for row, candidate in enumerate(options)}
+        if not (isinstance(answer, np.ndarray) and len(answer) == len(rows) and rows.keys() >= {*self.candidates}):
+            return None
+        return super().fitted(answer[[rows[candidate] for candidate in self.candidates]], options)
+
     def images(self) -> Sequence[Array]:
         return images_of(self.messages)
 

@@ -30,6 +30,7 @@ class Uniform(Choosing):
     backend: ClassVar[str] = "scripted"
     answers: ClassVar[tuple[str, ...]] = ("choice",)
     title: ClassVar[str] = "no model: all candidates are equally likely"
+    remark: ClassVar[str] = title
 
     def spawn(self, suite: Suite, task: str) -> Callable[..., object]:
         """Return the code that weighs candidates; it is given neither suite nor task."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.access import Local, sees_nothing
+from guidebench.harness.models.access import Local, sees_nothing, unchoosable
 from guidebench.harness.parts import CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
@@ -29,10 +29,10 @@ class Transformers(Local):
     prompt: Annotated[str, Text] = ""
     """Question about each clip. A suite's configuration layer sets its own; with an empty prompt the judge cannot run
     (choice)."""
-    scoring: Literal["prefill", "logprobs", "literal"] = "prefill"
+    scoring: Literal["prefill", "logprobs", "literal", "choice"] = "prefill"
     """How yes and no are read. prefill scores the token after "Answer:", logprobs the first yes or no in the generated
-    text; literal maps the text to 1 or 0 (choice: VLM-RB, app. E, scores the first token; the prompt asks for "Answer:
-    Yes")."""
+    text; literal maps the text to 1 or 0; choice scores the turns "Answer: Yes" and "Answer: No", each to its end
+    (choice: VLM-RB, app. E, scores the first token; the prompt asks for "Answer: Yes")."""
     clips: Literal["video", "images"] = "video"
     """Form in which frames are passed; a model without video input gets images (Perception-LM takes a list of frames as
     a video)."""
@@ -50,7 +50,7 @@ class Transformers(Local):
 
     def fits(self, view: CellView) -> str:
         """Return why this judge cannot be used in the given cell, or ""."""
-        if reason := sees_nothing(self.model):
+        if reason := sees_nothing(self.model) or unchoosable(self.model, self.scoring):
             return reason
         if self.prompt or view.worded(self):
             return ""

@@ -23,7 +23,7 @@ class Tiny(ModelSet):
     def words(self, role: OpenRole) -> Mapping[str, Any]:
         forms = role.asker.answer_forms if issubclass(role.asker, AskingPart) else {}
         settings: dict[str, Any] = {}
-        if role.kind == "chat" and CHOICE in forms.get(role.role, ()):
+        if role.kind == "chat" and CHOICE in forms.get(role.role, ()) and not role.asker.shows_frames:
             settings = {"model": "smollm2_135m", "dtype": "float32", "answer": CHOICE}
         elif role.kind == "embedder" and role.model("transformers") is role.model(TEXT_EMBEDDER):
             settings = {"model": "minilm_l6", "dtype": "float32"}

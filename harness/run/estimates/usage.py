@@ -57,8 +57,9 @@ def _expected_usage(part: Chosen, cell: Cell) -> Usage | None:
     length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
     if clips := parts["training"].steps // length if length else 0:
         recipe = recipes.recipe(model.model)
-        images = clips * length
-        usages.append(Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images))
+        requests = clips * model.clip_requests
+        images = requests * length
+        usages.append(Usage(requests, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images))
     return functools.reduce(Usage.plus, usages) if usages else None
 
 

@@ -12,7 +12,16 @@ import pytest
 
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models import answer_files, answer_records
-from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall, Message, SegmentCall, VideoCall
+from guidebench.harness.models.calls import (
+    Call,
+    ChatCall,
+    ChoiceCall,
+    EmbedCall,
+    JudgeCall,
+    Message,
+    SegmentCall,
+    VideoCall,
+)
 from guidebench.harness.models.calls.segment import mask_json
 from guidebench.harness.records.answers import FILE, QUESTION, AnswerRecord, schema, write_records
 from tests.refusals import check_refused
@@ -26,6 +35,10 @@ ANSWERS: dict[str, tuple[Call, Any]] = {
     "goals": (ChatCall(CHAT.messages, FORM), {"goals": ["drink water", 3, None, 1e-300]}),
     "vectors of texts": (EmbedCall(("a", "b")), GENERATOR.normal(size=(2, 5)).astype(np.float32)),
     "the vector of a video": (VideoCall.small(), GENERATOR.normal(size=5).astype(np.float32)),
+    "a choice": (
+        ChoiceCall(CHAT.messages, "Colour:", (" red\u2028", " blue")),
+        np.array([[-0.5, -0.25, 1], [-3, 0, 2]], np.float32),
+    ),
     "masks": (SegmentCall.small(), [mask_json(np.eye(64, dtype=bool), 0.25, "thing")]),
 }
 WHOLE_ANSWERS: dict[str, Any] = {
@@ -105,6 +118,10 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
     "a vast array": (
         "expected 17,592,186,044,416 bytes",
         {"kind": "embed", "answer": '{"array":"float32","shape":[2097152,2097152]}', "data": b"\0" * 8},
+    ),
+    "a row without a candidate": (
+        "does not name each of its rows once",
+        {"kind": "choice", "answer": '{"array":"float32","shape":[1,3],"options":[]}', "data": b"\0" * 12},
     ),
     "an array of objects": (
         "no array of floats", {"kind": QUESTION, "answer": '{"array":"object","shape":[1]}', "data": b"\0" * 8}

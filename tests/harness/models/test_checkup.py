@@ -131,8 +131,8 @@ def test_a_server_s_ways_of_scoring_are_told_by_trying_them(monkeypatch: pytest.
     with serving(answer_as_hosted) as url:
         findings = findings_of("openai", base_url=url)
         strange = findings_of("openai", base_url=url, model="strange", scoring="prefill")
-    assert list(findings) == ["recipe", "key", "server", "prefill", "logprobs", "literal"]
-    assert [finding.ok for finding in findings.values()] == [True, None, True, None, True, True]
+    assert list(findings) == ["recipe", "key", "server", "prefill", "logprobs", "literal", "choice"]
+    assert [finding.ok for finding in findings.values()] == [True, None, True, None, True, True, None]
     assert "0.15 / 0.6 USD" in findings["recipe"].text and "not set" in findings["key"].text
     assert "lists 'gpt-4o-mini-2024-07-18'" in findings["server"].text
     assert "does not continue" in findings["prefill"].text
@@ -140,6 +140,7 @@ def test_a_server_s_ways_of_scoring_are_told_by_trying_them(monkeypatch: pytest.
         "P(yes) 0.900 of a mass of 1.000 for yes and no, by canned-1 as it says; "
     )
     assert findings["literal"].text.startswith("P(yes) 1.000, by canned-1")
+    assert "expected a letter from A to B, got 'Answer: Yes'" in findings["choice"].text
     assert strange["prefill"].ok is False, "the way that was chosen has to work"
     assert "does not list 'strange', but canned-1" in strange["server"].text
 

@@ -139,6 +139,23 @@ def test_a_choice_is_bounded_by_its_question_and_that_without_content() -> None:
     assert bound == Usage(calls=40, tokens_in=40 * (2 * 100 + 2 * 64))
 
 
+def test_the_bound_of_a_choice_about_images_counts_them_in_each_request() -> None:
+    """By hand: 10 questions by prompts, with at most 50 candidates and thus 52 requests, of two images each."""
+    model = registry.get("chat", "openai")(answer="choice", choice_by="prompt", attempts=1)
+    without, bound = (call_bounds.questions(Most(10, prompt=100, images=images), model) for images in (0, 2))
+    assert (without.images, bound.images) == (0, 10 * 52 * 2) and bound.tokens_in > without.tokens_in
+    assert bound.calls == without.calls == 520
+
+
+def test_tiny_models_choose_where_no_pictures_are_shown() -> None:
+    words = ("suite=metaworld_pbrl", "profile=smoke", "models=tiny")
+    names = [
+        matrix.plan([*words, *more]).cells[0].names.of("chat")[0].name
+        for more in (("method=rl_vlm_f",), ("method=rl_sallm_f", "teacher.augment=none"))
+    ]
+    assert names == ["scripted_vlm", "transformers"]
+
+
 class Unequal:
     """Hand-written code that weighs candidates by their length."""
 

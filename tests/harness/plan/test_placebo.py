@@ -8,7 +8,7 @@ import pytest
 
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.models import answer_records
-from guidebench.harness.models.calls import ChatCall, EmbedCall, Message
+from guidebench.harness.models.calls import ChatCall, ChoiceCall, EmbedCall, Message
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.answers import FILE, AnswerRecord, write_records
@@ -135,3 +135,26 @@ def test_an_ablation_of_a_placebo_keeps_its_answers(answers: Path) -> None:
     plan = matrix.plan([*ELLM, "models=placebo", f"models.placebo={answers}"])
     ids = {cell.digests.get("goals") for cell in variations.ablations(plan).cells}
     assert ids == {placebo(answers).digests["goals"]}
+
+
+def test_a_placebo_of_choices_is_in_the_form_and_settings_of_the_run_that_it_answers_for(answers: Path) -> None:
+    words = ["suite=crafter_ood", "method=model_as_agent", "profile=smoke", "seeds=1", "models=placebo"]
+
+    def of(record: AnswerRecord, *more: str) -> Cell:
+        write_records(answers, [record])
+        (cell,) = matrix.plan([*words, f"models.placebo={answers}", *more]).cells
+        return cell
+
+    rows = np.array([[-1, 0, 1]], np.float32)
+    choice = ChoiceCall((Message("user", ("?",)),), "Action:", (" sleep",))
+    weighed = answer_records.of_call("performer", "0" * 64, choice, rows)
+    text = answer_records.of_call("performer", "0" * 64, ChatCall(choice.messages), "sleep")
+    chosen = of(weighed, "performer.answer=choice", "performer.acts=sample")
+    assert "performer.answer=choice" in chosen.variant and chosen.id != of(weighed, "performer.answer=choice").id
+    check_refused("asked for chat, .* of the kind choice .*; set performer.answer as that run had it", of, weighed)
+    check_refused("asked for choice, .* set performer.answer", of, text, "performer.answer=choice")
+    check_refused(
+        "performer.calibrate=true subtracts the answers to questions without content", of, weighed,
+        "performer.answer=choice", "performer.calibrate=true",
+    )  # fmt: skip
+    check_refused("performer.acts=sample applies to choices", of, text, "performer.acts=sample")

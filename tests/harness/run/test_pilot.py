@@ -194,3 +194,11 @@ def test_a_suite_without_the_difficulty_is_refused(request_: PilotPlan) -> None:
     with pytest.raises(UserError, match="shrt"):
         pilot.checked_difficulties("minigrid_doorkey", ["shrt"])
     assert pilot.checked_difficulties("minigrid_doorkey", []) == tuple(DIFFICULTIES)
+
+
+def test_the_placebo_of_chats_that_choose_has_their_form_of_answers_and_settings() -> None:
+    words = ["suite=crafter_ood", "method=model_as_agent", "profile=smoke", "performer=uniform"]
+    (chooses,) = matrix.plan([*words, "performer.acts=sample"]).cells
+    assert pilot.choice_words(chooses) == ["performer.answer=choice", "performer.acts=sample"]
+    (writes,) = matrix.plan([*words[:-1], "performer=scripted"]).cells
+    assert pilot.choice_words(writes) == []

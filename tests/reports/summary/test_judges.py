@@ -136,8 +136,12 @@ def test_what_answers_is_told_and_a_teacher_a_foreign_script_or_a_plain_run_is_n
     writer.cell("c", CURVES, backend="external", method="mine")
     writer.cell("d", CURVES)
     writer.cell("e", CURVES, method="vlm_rb", backend="placebo", model="placebo", parts={"judge": "placebo"})
+    writer.cell("f", CURVES, method="mine", backend="scripted", model="uniform", parts={"chat": "uniform"})
+    writer.cell("g", CURVES, method="mine", backend="scripted", model="a", parts={"chat": "of_an_absent_package"})
     assert [entry.label for entry in judging(writer)] == ["vlm_rb · oracle · quick", "vlm_rb · placebo · quick"]
     cells = results.study(writer.directory).cells
     assert [judges.remark(cell).rpartition(" ")[2] for cell in cells[:3]] == ["reward", "events", "script"]
     assert judges.remark(cells[4]) == "placebo: answers given to other questions, which hold no information"
+    declared = [judges.remark(cell) for cell in cells[5:]]
+    assert declared == ["no model: all candidates are equally likely", "hand-written for this task"]
     assert [judges.answering(cell) for cell in cells[:2]] == ["teacher", "judge"]

@@ -22,10 +22,12 @@ from guidebench.harness.models.backends.answers import (
     SPOKEN,
     Unreadable,
     answer_index,
+    choice_of,
     in_schema,
     with_repair,
     with_schema,
     yes_or_no,
+    yes_share,
 )
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.backends.openai_ import choosing, reading
@@ -104,6 +106,8 @@ class OpenAIModel:
     def estimate(self, call: Call) -> Usage:
         """Return an upper bound: one token per byte of text, the most tokens per image, all output tokens including
         repairs, and the seconds of the slowest request so far."""
+        if isinstance(call, JudgeCall) and self._scoring == "choice":
+            return self.estimate(choice_of(call))
         if isinstance(call, ChoiceCall) and self._choosing is not None and self._choosing.by == "enum":
             return self.estimate(choosing.enum_question(call))
         recipe = recipes.recipe(self._model)
@@ -127,6 +131,10 @@ class OpenAIModel:
 
     async def _judge(self, call: JudgeCall) -> Reply:
         """Return P(yes), in [0, 1], read in the way that the setting `scoring` names."""
+        if self._scoring == "choice":
+            reply = await self._choose(choice_of(call))
+            p_yes, mass = yes_share(reply.value)
+            return reply._replace(value=p_yes, detail={**reply.detail, "mass": mass})
         messages = [Message("user", (call.prompt, *call.clip))]
         body: dict[str, Json] = {"max_tokens": SPOKEN}
         if self._scoring == "prefill":
@@ -172,7 +180,7 @@ class OpenAIModel:
         """Return how likely the candidates are, read in the way that the setting `choice_by` names."""
         if self._choosing is None:
             raise UserError(
-                f"no way to choose through {self._server.name} is named; set chat.choice_by=label, prompt or enum"
+                f"no way to choose through {self._server.name} is named; set {self._section}.choice_by=label or prompt"
             )
         by, rotations = self._choosing
         if by == "enum":
@@ -315,10 +323,17 @@ class OpenAIModel:
         """Return the error for a server that lacks what the way of reading its answers needs."""
         setting, instead = f"judge.scoring={self._scoring}", "literal"
         if self._choosing is not None:
-            setting, instead = f"chat.choice_by={self._choosing.by}", choosing.INSTEAD[self._choosing.by]
+            setting, instead = f"{self._section}.choice_by={self._choosing.by}", choosing.INSTEAD[self._choosing.by]
+            if self._section == "judge":
+                instead = "judge.scoring=literal"
         elif shortcoming == UNCONTINUED:
             instead = "logprobs or literal"
         return UserError(f"{self._server.name} {shortcoming}, which {setting} needs; use {instead}")
+
+    @property
+    def _section(self) -> str:
+        """The section whose settings say how the model chooses."""
+        return "judge" if self._scoring == "choice" else "chat"
 
     def _protocol_messages(self, messages: Sequence[Message]) -> Json:
         """Return messages in the protocol's form, images as PNG data URLs; a repeated frame is encoded once."""

@@ -27,18 +27,20 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends.answers import choice_of, yes_share
 from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
-from guidebench.harness.models.backends.transformers_.judging import noise
+from guidebench.harness.models.backends.transformers_.judging import Clips, check_vision, noise, reads_videos
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
 from guidebench.harness.models.backends.transformers_.prefixes import Prefixes, last_logits
 from guidebench.harness.models.backends.transformers_.rendering import (
     end_tokens,
+    frames_of,
     parts_of,
     readable_images,
     render,
     tokens_of,
 )
-from guidebench.harness.models.calls import ChoiceCall, Message, Reply, Usage
+from guidebench.harness.models.calls import ChoiceCall, JudgeCall, Message, Reply, Usage
 
 PART = 16
 """Candidates that are computed together (choice: each takes a copy of the prompt's keys and values)."""
@@ -53,6 +55,8 @@ TYPES = ("mm_token_type_ids", "token_type_ids")
 """Inputs that say of each token whether it is text, which is 0."""
 Tokens = list[int]
 Way = Literal["branched", "continued", "alone"]
+Form = Literal["text", "images", "video"]
+"""Form of a call's question: text alone, with images, or with a clip that the model reads as a video."""
 
 
 class Choice(NamedTuple):
@@ -102,8 +106,9 @@ class Tree(NamedTuple):
 class Choosing:
     """Scores the candidates of calls."""
 
-    def __init__(self, loaded: LoadedModel, batcher: Batcher) -> None:
-        """Raise UserError for a model that writes no text, or one that names no token for the end of its turn."""
+    def __init__(self, loaded: LoadedModel, batcher: Batcher, clips: Clips = "images") -> None:
+        """Raise UserError for a model that writes no text, or one that names no token for the end of its turn.
+        `clips`: form in which the frames of a judged clip are passed, to a model that reads videos."""
         if loaded.kind == "embedding":
             raise UserError(
                 f"model {loaded.name!r} writes no text, so it chooses among none; choose one for text-generation or "
@@ -117,9 +122,10 @@ class Choosing:
                 f"candidates; add it to the model's generation_config.json"
             )
         self._prefixes = Prefixes(loaded.model)
-        self._ways: dict[bool, Way] = {}
-        """The way for calls without and with an image. Fixed calls decide, so that no call is computed differently from
-        others because it was the first after a start."""
+        self._as_video = clips == "video" and reads_videos(loaded)
+        self._ways: dict[Form, Way] = {}
+        """The way for calls of a form. Fixed calls decide, so that no call is computed differently from others because
+        it was the first after a start."""
 
     async def answer(self, call: ChoiceCall) -> Reply:
         """Return the log-probabilities, float32 [candidates, 3]. Tokens in are those of the prompt and of all
@@ -128,13 +134,29 @@ class Choosing:
         scores, tokens = output.value
         return Reply(scores, Usage(1, tokens, images=len(call.images()), seconds=output.seconds))
 
-    def choice(self, call: ChoiceCall) -> Choice:
+    async def judge(self, call: JudgeCall) -> Reply:
+        """Return P(yes) of a clip, the share of yes in the probability of yes and no as the model's turn. Raise
+        UserError for a model that reads no images."""
+        check_vision(self._loaded)
+        output = await self._batcher.put("choice", self._score, call, filled=False)
+        scores, tokens = output.value
+        p_yes, mass = yes_share(scores)
+        return Reply(p_yes, Usage(1, tokens, images=len(call.clip), seconds=output.seconds), {"mass": mass})
+
+    def choice(self, call: ChoiceCall | JudgeCall) -> Choice:
         """Return the tokens of a call. Raise UserError for a candidate that has no tokens of its own, one that exceeds
         the context length together with the prompt, and images that the model does not read."""
+        if isinstance(call, ChoiceCall):
+            return self._choice(call)
+        return self._choice(choice_of(call), call.clip if self._as_video else None)
+
+    def _choice(self, call: ChoiceCall, video: Array | None = None) -> Choice:
+        """Return the tokens of a call, whose images are passed as a `video`, uint8 [L, height, width, 3], if given."""
         loaded, images = self._loaded, readable_images(self._loaded, call.messages)
-        text = render(loaded, [*map(parts_of, call.messages)]) + call.prefix
+        text = render(loaded, [_conversed(message, video is not None) for message in call.messages]) + call.prefix
         candidates = continuations(loaded.tokenizer, text, call.candidates, loaded.name)
-        choice = Choice(tokens_of(loaded, [text], [images]), candidates)
+        inputs = tokens_of(loaded, [text], [images]) if video is None else frames_of(loaded, [text], [video], True)
+        choice = Choice(inputs, candidates)
         longest, limit = max(map(len, candidates)), loaded.context
         if limit is not None and choice.length + longest > limit:
             named = call.candidates[[*map(len, candidates)].index(longest)]
@@ -208,28 +230,30 @@ class Choosing:
             rows.append(self._read(logits.float(), tokens))
         return torch.stack(rows)
 
-    def _score(self, calls: Sequence[ChoiceCall]) -> list[tuple[Array, int]]:
+    def _score(self, calls: Sequence[ChoiceCall | JudgeCall]) -> list[tuple[Array, int]]:
         """Return the answer to each call, and the tokens that it takes."""
         answers = []
         for call in calls:
             choice = self.choice(call)
-            with_images = bool(call.images())
-            if with_images not in self._ways:
-                self._ways[with_images] = self._way(with_images)
-            scores: torch.Tensor = getattr(self, self._ways[with_images])(choice)
+            form: Form = "text"
+            if call.images():
+                form = "video" if isinstance(call, JudgeCall) and self._as_video else "images"
+            if form not in self._ways:
+                self._ways[form] = self._way(form)
+            scores: torch.Tensor = getattr(self, self._ways[form])(choice)
             counts = np.array([*map(len, choice.candidates)], np.float32)
             answer = np.concatenate([scores.cpu().numpy(), counts[:, None]], 1, dtype=np.float32)
             answers.append((answer, choice.length + int(counts.sum())))
         return answers
 
-    def _way(self, with_image: bool) -> Way:
+    def _way(self, form: Form) -> Way:
         """Return the first way that reproduces the computation of each candidate alone for a fixed call; if it is that
         computation, log why, because choosing then takes longer."""
-        image, times = ([noise((1, 56, 56, 3))[0]], 1) if with_image else ([], LONGER)
-        question = Message("user", ("Is it so? " * times, *image))
-        choice = self.choice(ChoiceCall((question,), PREFIX, FIXED))
+        frames = noise(({"text": 0, "images": 1, "video": 4}[form], 56, 56, 3))
+        question = Message("user", ("Is it so? " * (1 if len(frames) else LONGER), *frames))
+        choice = self._choice(ChoiceCall((question,), PREFIX, FIXED), frames if form == "video" else None)
         alone, reason = self.alone(choice), ""
-        ways: tuple[Way, ...] = ("continued",) if with_image else ("branched", "continued")
+        ways: tuple[Way, ...] = ("branched", "continued") if form == "text" else ("continued",)
         for way in ways:
             try:
                 reason = self._fault(choice, alone, getattr(self, way)(choice))
@@ -268,6 +292,15 @@ class Choosing:
         takes = inspect.signature(count).parameters
         positions = count(**{name: tensor for name, tensor in inputs.items() if name in takes})[0]
         return int(positions.max()) + 1
+
+
+def _conversed(message: Message, as_video: bool) -> dict[str, Any]:
+    """Return a message as `render` takes it, with one place for all of its images if they are one video."""
+    conversed = parts_of(message)
+    if as_video:
+        texts = [part for part in conversed["content"] if part["type"] == "text"]
+        conversed["content"] = [*texts, {"type": "video"}]
+    return conversed
 
 
 def continuations(tokenizer: Any, text: str, candidates: Sequence[str], model: str) -> list[Tokens]:

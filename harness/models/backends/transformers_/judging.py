@@ -51,12 +51,9 @@ class Judging:
     """Judges batches of clips with one shape and one prompt."""
 
     def __init__(self, loaded: LoadedModel, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
-        if loaded.kind != "vision":
-            raise UserError(
-                f"model {loaded.name!r} reads no images, so it cannot judge clips; choose one for image-text-to-text"
-            )
+        check_vision(loaded)
         self._loaded, self._scoring, self._worth = loaded, scoring, worth
-        self._as_video = clips == "video" and getattr(loaded.processor, "video_processor", None) is not None
+        self._as_video = clips == "video" and reads_videos(loaded)
         self._yes, self._no = (variants(loaded.tokenizer, word, loaded.name) for word in ("yes", "no"))
         self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         self._exact: dict[tuple[bool, tuple[int, ...]], bool] = {}
@@ -229,6 +226,19 @@ class Judging:
             except Failure as failure:
                 verdicts.append(failure)
         return verdicts
+
+
+def check_vision(loaded: LoadedModel) -> None:
+    """Raise UserError for a model that reads no images."""
+    if loaded.kind != "vision":
+        raise UserError(
+            f"model {loaded.name!r} reads no images, so it cannot judge clips; choose one for image-text-to-text"
+        )
+
+
+def reads_videos(loaded: LoadedModel) -> bool:
+    """Return whether a model reads a clip as a video, and not as images alone."""
+    return getattr(loaded.processor, "video_processor", None) is not None
 
 
 def noise(shape: tuple[int, ...]) -> Array:

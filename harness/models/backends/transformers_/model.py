@@ -64,6 +64,8 @@ class TransformersModel:
         self._batcher.close()
 
     async def _judge(self, call: JudgeCall) -> Reply:
+        if self._scoring == "choice":
+            return await self._choosing.judge(call)
         output = await self._batcher.put(self._judging.kind(call), self._judging, call)
         verdict: Verdict = output.value
         usage = Usage(1, verdict.tokens_in, verdict.tokens_out, len(call.clip), output.seconds)
@@ -94,7 +96,7 @@ class TransformersModel:
 
     @functools.cached_property
     def _choosing(self) -> Choosing:
-        return Choosing(self._loaded, self._batcher)
+        return Choosing(self._loaded, self._batcher, self._clips)
 
     @functools.cached_property
     def _embedding(self) -> Embedding | OpenClipEmbedding | S3DEmbedding:

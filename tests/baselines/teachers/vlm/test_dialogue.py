@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.baselines.teachers.vlm import Vlm, prompts
+from guidebench.baselines.teachers.vlm import ScriptedVlm, Vlm, prompts
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Array, Choice
 from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.conversations import Ask
 from tests.cell_views import cell_view
@@ -123,6 +123,55 @@ def test_prompts_of_ones_own_are_filled_in() -> None:
 )
 def test_a_prompt_that_cannot_work_is_refused_before_training(settings: dict[str, Any], says: str) -> None:
     assert Vlm(**settings).fits(cell_view({"drawing": object()}, "push")) == says
+
+
+def choose(numbers: list[int | None], **settings: Any) -> tuple[Any, list[Any]]:
+    """Return what the teacher receives of a chat that chooses these candidates, None for no answer, and what it was
+    asked: message, prefix, candidates and the message without content."""
+    questions: list[Any] = []
+    dialogue = ImageDialogue(Vlm(**settings), "press the button")
+
+    async def choose_next(message: Any, prefix: str, candidates: Any, neutral: Any, aim: str = "") -> Choice | None:
+        assert len(questions) < dialogue.choices
+        questions.append((message, prefix, candidates, neutral))
+        number = numbers[len(questions) - 1]
+        return None if number is None else Choice(number, np.full(3, 1 / 3), 1.0)
+
+    return unwrap_answer(asyncio.run(dialogue.choose(None, FRAMES, choose_next)))[0], questions
+
+
+def test_a_label_is_chosen_of_two_images_after_all_that_is_the_same_for_all_pairs() -> None:
+    verdict, questions = choose([2])
+    assert verdict == {"first": 2, "second": None, "outcome": "labelled", "retries": 0}
+    ((message, prefix, candidates, neutral),) = questions
+    assert (prefix, candidates) == ("More achieved:", ("equal", "first", "second"))
+    text, *captioned = message.content
+    assert "press the button" in text and "{" not in text
+    assert captioned[::2] == ["First image: ", "\nSecond image: "]
+    assert all(np.array_equal(image, frame) for image, frame in zip(captioned[1::2], FRAMES, strict=True))
+    assert neutral.content == (text, "First image: ", "N/A", "\nSecond image: ", "N/A")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        ([0], {"first": 0, "outcome": "equal"}),
+        ([2, 1], {"first": 2, "second": 1, "outcome": "labelled"}),
+        ([2, 2], {"first": 2, "second": 2, "outcome": "inconsistent"}),
+        ([2, None], {"first": 2, "outcome": "failed"}),
+    ],
+)
+def test_a_check_of_a_choice_swaps_the_images(numbers: list[int | None], says: dict[str, Any]) -> None:
+    verdict, questions = choose(numbers, double_check=True)
+    assert verdict == {"second": None, "retries": 0} | says
+    assert [message.content[2][0, 0, 0] for message, *_ in questions] == [10, 200][: len(numbers)]
+    assert choose([None], double_check=True)[0] is None
+
+
+def test_prompts_for_answers_in_text_are_refused_where_the_chat_chooses() -> None:
+    view = cell_view({"drawing": object(), "chat": ScriptedVlm(answer="choice")}, "push")
+    assert Vlm().fits(view) == ""
+    assert "are for answers in text" in Vlm(prompt=prompts.PROMPT).fits(view)
 
 
 def test_where_no_frames_are_drawn_it_cannot_teach() -> None:

@@ -10,7 +10,8 @@ from guidebench.baselines.teachers.vlm import ScriptedVlm, Vlm
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.baselines.teachers.vlm.scripted import LOST, spread
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import Answer, ChatCall, Message
+from guidebench.harness.models.calls import Answer, ChatCall, ChoiceCall, Message
+from guidebench.harness.models.choosing import ByChoice
 
 NOWHERE: Any = None
 
@@ -22,15 +23,17 @@ def frame(*columns: int, colour: tuple[int, int, int] = (255, 0, 0)) -> Array:
     return image
 
 
-def preferred(first: Array, second: Array, **settings: float) -> Any:
-    """Return the verdict of the teacher's dialogue, which asks in both orders, on the chat's answers."""
-    chat = ScriptedVlm(**{"error": 0.0, **settings}).spawn(NOWHERE, "")
+def preferred(first: Array, second: Array, answer: Any = "text", **settings: float) -> Any:
+    """Return the verdict of the teacher's dialogue, which asks in both orders, on the chat's answers in a form."""
+    config = ScriptedVlm(answer=answer, **{"error": 0.0, **settings})
+    chat = config.spawn(NOWHERE, "")
 
     async def ask(call: Any) -> Answer:
-        assert isinstance(call, ChatCall)
-        return Answer(chat(call.messages))
+        assert isinstance(call, ChatCall if answer == "text" else ChoiceCall)
+        return Answer(call.answered_by(chat))
 
-    dialogue = ImageDialogue(Vlm(double_check=True), "move the ball to the target")
+    dialogue: Any = ImageDialogue(Vlm(double_check=True), "move the ball to the target")
+    dialogue = ByChoice(dialogue, config) if answer == "choice" else dialogue
     return asyncio.run(dialogue(None, np.stack([first, second]), ask))
 
 
@@ -56,6 +59,7 @@ def test_the_frame_whose_coloured_things_lie_closer_together_is_preferred_in_bot
     verdict = preferred(first, second)
     assert verdict["first"] == label and verdict["retries"] == 0
     assert verdict["outcome"] == ("labelled" if label else "equal")
+    assert preferred(first, second, "choice") == verdict
 
 
 def test_it_errs_on_the_share_of_pairs_that_is_set_and_alike_in_both_orders() -> None:

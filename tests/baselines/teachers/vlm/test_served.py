@@ -1,21 +1,27 @@
 """The whole way of a question: teacher, dialogue, desk, a server or a real, tiny vision-language model, and back."""
 
+import asyncio
 import base64
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from guidebench.baselines.preference.teaching import Pair, Verdict
-from guidebench.baselines.teachers.vlm import Vlm
+from guidebench.baselines.teachers.vlm import Vlm, prompts
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.execution import Models
+from guidebench.harness.models.calls import ChoiceCall
 from guidebench.harness.models.chats.openai_ import OpenAI
+from guidebench.harness.models.chats.transformers_ import Transformers
+from guidebench.harness.models.choice_scores import turns
+from guidebench.harness.models.choosing import ByChoice
 from tests.conftest import require
 from tests.harness.models.canned import completion, serving
-from tests.harness.models.dialogues import hold_dialogue
+from tests.harness.models.dialogues import hold_dialogue, unwrap_answer
 
 require("openai")
 FRAMES = np.stack([np.full((56, 56, 3), 20, np.uint8), np.full((56, 56, 3), 220, np.uint8)])
@@ -54,3 +60,26 @@ def test_a_server_is_shown_both_images_and_nothing_is_asked_again_from_the_casse
     assert judgement == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
     again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"), double_check=True)
     assert again == judgement and billed == 0
+
+
+def test_a_real_model_chooses_between_two_images_in_both_orders(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    """Its verdicts are those that follow from the likelihoods which it gives for each order."""
+    require("transformers")
+    from guidebench.harness.models.backends.transformers_.loaded_model import Source
+    from guidebench.harness.models.backends.transformers_.model import TransformersModel
+
+    config = Transformers(model=str(tiny("qwen_vl")), dtype="float32", answer="choice")
+    settings = Vlm(double_check=True)
+    dialogue = ByChoice(ImageDialogue(settings, "switch the light on"), config)
+    outcome, billed = hold_dialogue(dialogue, None, FRAMES, config, tmp_path, Models())
+    answers, _ = unwrap_answer(outcome)
+    model = TransformersModel(Source(config.model, dtype="float32"))
+    orders = []
+    for first, second in (FRAMES, FRAMES[::-1]):
+        message, _ = prompts.choosing("switch the light on", first, second)
+        call = ChoiceCall((message,), prompts.PREFIX, tuple(f" {verdict}" for verdict in prompts.VERDICTS))
+        orders.append(int(turns(asyncio.run(model.answer(call)).value).argmax()))
+    first, second = orders
+    assert answers["first"] == first and billed == 1 + (first > 0)
+    expected = "equal" if not first else "labelled" if {first, second} == {1, 2} else "inconsistent"
+    assert answers["outcome"] == expected

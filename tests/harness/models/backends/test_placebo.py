@@ -6,11 +6,14 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 
 from guidebench.harness.interfaces import Question
 from guidebench.harness.models.answer_records import call_digest, of_call, of_question, question_digest
 from guidebench.harness.models.backends.placebo import PlaceboModels, Pool, shuffled
-from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, Message, Ticket
+from guidebench.harness.models.calls import Answer, Call, ChatCall, ChoiceCall, EmbedCall, Message, Ticket
+from guidebench.harness.models.chats.placebo import PlaceboChat
+from guidebench.harness.models.choosing import ByChoice
 from guidebench.harness.records.answers import QUESTION, AnswerRecord
 
 CLIPS = [np.full((1, 2), number, np.uint8) for number in range(4)]
@@ -23,7 +26,7 @@ def clip(number: int) -> Question:
 
 def judged(number: int, seed: int, models: PlaceboModels) -> float:
     ticket = Ticket(f"cell/{seed}", number, 0, "judge")
-    return models.answer_question(clip(number), "judge", ticket, None, None).value
+    return float(models.answer_question(clip(number), "judge", ticket, None, None).value)
 
 
 def placebo(*records: AnswerRecord, role: str = "judge") -> PlaceboModels:
@@ -100,19 +103,86 @@ def test_a_dialogue_may_change_its_answer_without_changing_the_next_one() -> Non
     assert answered(models, clip(0), chat("b", schema={"type": "object"})).value == {"goals": []}
 
 
-class Choosing:
+def choice(*candidates: str, question: str = "?", aim: str = "") -> ChoiceCall:
+    return ChoiceCall((Message("user", (question,)),), "Action:", candidates, aim)
+
+
+def weighed(number: int, *candidates: str) -> AnswerRecord:
+    """Return the record of question `number`, in which candidate k got the log-probability -(10 number + k + 1)."""
+    rows = [[-(10 * number + k + 1), -0.5, 2] for k in range(len(candidates))]
+    call = choice(*candidates, question=str(number))
+    return of_call("chat", question_digest(clip(number)), call, np.array(rows, np.float32))
+
+
+def test_a_choice_gets_the_rows_of_its_candidates_from_another_question() -> None:
+    """Question 0 has a third candidate and another order, 1 is the question itself, 2 lacks one, 3 has the same."""
+    models = placebo(
+        weighed(0, " up", " left", " stay"), weighed(1, " left", " up"), weighed(2, " left", " stay"),
+        weighed(3, " left", " up"), role="chat",
+    )  # fmt: skip
+    call = choice(" left", " up", question="now")
+    answers = [answered(models, clip(1), call, seed).value for seed in range(200)]
+    counts = Counter(tuple(answer[:, 0].tolist()) for answer in answers)
+    assert counts.keys() == {(-2, -1), (-31, -32)} and min(counts.values()) >= 70, "100 of each are expected"
+    assert all(call.fault(answer) == "" for answer in answers)
+    alone = placebo(weighed(1, " left", " up"), weighed(2, " left", " stay"), role="chat")
+    assert answered(alone, clip(1), call).value[:, 0].tolist() == [-11, -12], "its own, since no other has both"
+    assert answered(alone, clip(0), choice(" down")).failure == "empty"
+
+
+def test_a_placebo_chooses_by_the_settings_of_its_role() -> None:
+    """Two questions, in one of which the first colour is likelier and in one the second; calibration subtracts an
+    answer to a question without content, which is drawn from such answers alone."""
+
+    class Colours:
+        choices = 1
+
+        async def choose(self, sky: str, frames: Any, choose: Any) -> Any:
+            return await choose(Message("user", (sky,)), "Colour:", ["red", "blue"], Message("user", ("N/A",)))
+
+    likely = {"clear": (-1, -4), "dusk": (-3, -2)}
+
+    def record(number: int, sky: str, aim: str, log_p: tuple[int, int]) -> AnswerRecord:
+        call = ChoiceCall((Message("user", (sky,)),), "Colour:", (" red", " blue"), aim)
+        return of_call("chat", f"{number:064x}", call, np.array([[one, 0, 1] for one in log_p], np.float32))
+
+    skies = [(sky, "", log_p) for sky, log_p in likely.items()]
+    records = [record(number, *row) for number, row in enumerate([*skies, ("N/A", "neutral_", (-1, -2))])]
+    models = PlaceboModels({"chat": Pool(records)})
+
+    def probability(calibrate: bool, seed: int) -> float:
+        dialogue = ByChoice(Colours(), PlaceboChat(answer="choice", calibrate=calibrate), str(seed))
+
+        async def ask(call: Call) -> Answer:
+            return await models.about(clip(0)).answer(call, Ticket(f"cell/{seed}", 0, 0, "chat"))
+
+        return round(float(asyncio.run(dialogue("rain", None, ask)).probabilities[0]), 6)
+
+    def expected(calibrated: int) -> set[float]:
+        return {round(1 / (1 + np.exp(blue - red - calibrated)), 6) for red, blue in likely.values()}
+
+    assert {probability(False, seed) for seed in range(20)} == expected(0)
+    assert {probability(True, seed) for seed in range(20)} == expected(-1), "red is said a nat more anyway"
+
+
+class Offering:
     """A dialogue in which an answer is possible if the question offers it."""
 
     calls = 1
 
+    choices = 1
+
     async def __call__(self, content: Any, frames: Any, ask: Any) -> Any:
         raise AssertionError("a whole question is answered without a dialogue")
+
+    choose = __call__
 
     def misfit(self, content: Any, frames: int, answer: Any) -> str:
         return "" if answer in content else "it is not offered"
 
 
-def test_answers_of_an_oracle_are_drawn_among_those_that_are_possible_now() -> None:
+@pytest.mark.parametrize("dialogue", [Offering(), ByChoice(Offering(), PlaceboChat(answer="choice"))])
+def test_answers_of_an_oracle_are_drawn_among_those_that_are_possible_now(dialogue: Any) -> None:
     def offering(*actions: str) -> Question:
         return clip(0)._replace(content=json.dumps(actions), to="performer")
 
@@ -122,7 +192,7 @@ def test_answers_of_an_oracle_are_drawn_among_those_that_are_possible_now() -> N
 
     def act(seed: int, question: Question, shape: tuple[int, ...] | None = None) -> Any:
         ticket = Ticket(f"cell/{seed}", 0, 0, "performer")
-        return models.answer_question(question, QUESTION, ticket, Choosing(), shape)
+        return models.answer_question(question, QUESTION, ticket, dialogue, shape)
 
     assert {act(seed, offering("left", "up")).value for seed in range(40)} == {"left", "up"}
     assert act(0, offering("down")).failure == "empty"

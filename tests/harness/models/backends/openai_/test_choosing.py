@@ -17,9 +17,10 @@ from guidebench.harness.models.backends.openai_ import choosing
 from guidebench.harness.models.backends.openai_.choosing import Choosing
 from guidebench.harness.models.backends.openai_.model import OpenAIModel, Prices
 from guidebench.harness.models.backends.openai_.server import Server
-from guidebench.harness.models.calls import Answer, ChoiceCall, Message, Ticket, Usage
+from guidebench.harness.models.calls import Answer, ChoiceCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.choice_scores import mass
+from guidebench.harness.models.judges.openai_ import OpenAI as JudgeOpenAI
 from tests.harness.models.backends.openai_.test_model import CLIP, ask
 from tests.harness.models.backends.openai_.test_reading import logprobs
 from tests.harness.models.canned import completion, serving
@@ -91,6 +92,49 @@ def test_labels_are_averaged_over_the_orders_in_which_candidates_are_listed() ->
     for body in bodies:
         assert (body["max_tokens"], body["top_logprobs"], body["temperature"]) == (1, 20, 0.0)
         assert not {"response_format", "prompt_logprobs"} & set(body)
+
+
+JUDGE = JudgeCall(CLIP, "Is the door open?")
+
+
+def test_a_clip_is_judged_by_labels_for_yes_and_no() -> None:
+    """By hand: yes .6 as A and .3 as B, no .2 and .5, so that yes has .9 of 1.6; both together .8."""
+    first = completion("A", logprobs(("A", {"A": 0.6, "B": 0.2, "x": 0.1})))
+    second = completion("A", logprobs(("A", {"A": 0.5, "B": 0.3, "x": 0.1})))
+    says = iter([first, second])
+    (reply,), bodies = ask(lambda body: (200, next(says)), JUDGE, scoring="choice", choosing=Choosing("label", 2))
+    assert JUDGE.fault(reply.value) == "" and reply.value == pytest.approx(0.9 / 1.6)
+    assert reply.detail == {"served_by": "canned-1", "missing": 0, "mass": pytest.approx(0.8)}
+    assert reply.usage._replace(seconds=0) == Usage(calls=2, tokens_in=10, tokens_out=4, images=2 * len(CLIP))
+    texts = [[part.get("text") for part in body["messages"][0]["content"]] for body in bodies]
+    assert all(text[0] == "Is the door open?" and len(text) == len(CLIP) + 2 for text in texts)
+    assert "A. Yes\nB. No\n" in texts[0][-1] and "A. No\nB. Yes\n" in texts[1][-1]
+
+
+def test_a_clip_is_judged_by_prompts_that_hold_yes_and_no() -> None:
+    """By hand: e to the power of -1 for yes and of -3 for no, both times the end of the turn."""
+    words = {" Yes": -1.0, " No": -3.0, ENDS: -0.25}
+
+    def says(body: dict[str, Any]) -> tuple[int, Any]:
+        answer = body["messages"][-1]["content"].removeprefix("Answer:")
+        tokens = ["<begin>", "Answer:", *filter(None, [answer])]
+        tokens += [] if body["continue_final_message"] else [ENDS, "\n"]
+        scored = [{token: {"logprob": words.get(token, -7.0), "rank": 1, "decoded_token": token}} for token in tokens]
+        return 200, {**completion(""), "prompt_logprobs": [None, *scored[1:]]}
+
+    (reply,), bodies = ask(says, JUDGE, scoring="choice", choosing=Choosing("prompt"))
+    assert reply.value == pytest.approx(1 / (1 + math.exp(-2)))
+    assert reply.detail["mass"] == pytest.approx(math.exp(-1.25) + math.exp(-3.25))
+    assert [body["messages"][-1]["content"] for body in bodies] == ["Answer:", "Answer:", "Answer: Yes", "Answer: No"]
+    assert all(len(body["messages"][0]["content"]) == 1 + len(CLIP) for body in bodies)
+
+
+def test_a_server_without_likelihoods_cannot_judge_by_choice() -> None:
+    unscored = completion("A")
+    with pytest.raises(UserError, match=r"which judge\.choice_by=label needs; use judge\.scoring=literal"):
+        ask(lambda body: (200, unscored), JUDGE, scoring="choice", choosing=Choosing("label", 2))
+    with pytest.raises(UserError, match=r"set judge\.choice_by=label or prompt"):
+        ask(lambda body: (200, unscored), JUDGE, scoring="choice")
 
 
 def test_a_label_that_is_not_returned_is_half_as_likely_as_the_least_likely_token() -> None:
@@ -219,6 +263,31 @@ def test_a_choice_is_recorded_with_its_way_and_replayed_without_the_server(tmp_p
     replayed = asyncio.run(answer("replay", url))
     assert np.array_equal(replayed.value, recorded.value) and replayed.usage == recorded.usage
     assert (recorded.billed.calls, replayed.billed) == (2, Usage()) and replayed.detail == recorded.detail
+    with pytest.raises(MissingCall):
+        asyncio.run(answer("replay", url, rotations=1))
+
+
+def test_a_judgement_by_choice_is_recorded_with_its_way_replayed_and_billed_as_others(tmp_path: Path) -> None:
+    """By hand: two orders of 5 tokens in and 2 out; yes .6 as A and .3 as B of 1.6."""
+    says = iter(
+        completion("A", logprobs(("A", chances)))
+        for chances in ({"A": 0.6, "B": 0.2, "x": 0.1}, {"A": 0.5, "B": 0.3, "x": 0.1})
+    )
+
+    async def answer(mode: Any, url: str, **settings: Any) -> Answer:
+        judge = JudgeOpenAI(model="m", base_url=url, scoring="choice", choice_by="label", price_in=1.0, **settings)
+        desk = study_models.desk(judge, Models(mode=mode), tmp_path, "cpu")
+        try:
+            return await desk.answer(JUDGE, Ticket("cell/0", 0, 0, "judge"))
+        finally:
+            await desk.close()
+
+    with serving(lambda path, body, headers: (200, next(says))) as url:
+        recorded = asyncio.run(answer("record", url))
+    replayed = asyncio.run(answer("replay", url))
+    assert replayed.value == recorded.value == pytest.approx(0.9 / 1.6) and replayed.detail == recorded.detail
+    assert recorded.billed._replace(seconds=0) == Usage(2, 10, 4, 2 * len(CLIP), usd=10e-6)
+    assert replayed.billed == Usage() and replayed.usage == recorded.usage
     with pytest.raises(MissingCall):
         asyncio.run(answer("replay", url, rotations=1))
 

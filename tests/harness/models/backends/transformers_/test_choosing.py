@@ -11,24 +11,25 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.answers import YES_OR_NO
 from guidebench.harness.models.backends.transformers_ import choosing
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
-from guidebench.harness.models.calls import ChoiceCall, Message
+from guidebench.harness.models.calls import Call, ChoiceCall, JudgeCall, Message
 
 CANDIDATES = (" move left", " no", " Yes", " chop the tree", " s")
 TEXT = ChoiceCall((Message("system", ("Act.",)), Message("user", ("Where to?",))), "Action:", CANDIDATES)
 
 
-def model(directory: Path) -> TransformersModel:
-    return TransformersModel(Source(str(directory), dtype="float32"))
+def model(directory: Path, **settings: Any) -> TransformersModel:
+    return TransformersModel(Source(str(directory), dtype="float32"), **settings)
 
 
-def answer(chat: TransformersModel, call: ChoiceCall) -> Any:
+def answer(chat: TransformersModel, call: Call) -> Any:
     return asyncio.run(chat.answer(call))
 
 
-def by_hand(chat: TransformersModel, call: ChoiceCall) -> Any:
+def by_hand(chat: TransformersModel, call: ChoiceCall | JudgeCall) -> Any:
     """Return the answer computed with one call of the network for each token, prompt included."""
     import torch
 
@@ -36,7 +37,7 @@ def by_hand(chat: TransformersModel, call: ChoiceCall) -> Any:
     choice = chat._choosing.choice(call)
     ends = torch.tensor([loaded.model.generation_config.eos_token_id]).flatten()
     types = {name: choice.inputs[name] for name in choosing.TYPES if name in choice.inputs}
-    for candidate in call.candidates:
+    for candidate in call.candidates if isinstance(call, ChoiceCall) else YES_OR_NO:
         tokens = loaded.tokenizer(candidate, add_special_tokens=False)["input_ids"]
         read, log_p, inputs = choice.inputs["input_ids"], 0.0, dict(choice.inputs)
         for token in [*tokens, None]:
@@ -61,7 +62,8 @@ def test_log_probabilities_equal_those_computed_token_by_token(
     further = [Message("user", (clips[0][0],))] if image else [Message("user", ("It is dark. " * 20,))]
     call = ChoiceCall((*TEXT.messages, *further), "Action:", CANDIDATES)
     expected, reply = by_hand(chat, call), answer(chat, call)
-    assert chat._choosing._ways == {image: "continued" if image else "branched"}
+    form: choosing.Form = "images" if image else "text"
+    assert chat._choosing._ways == {form: "continued" if image else "branched"}
     assert call.fault(reply.value) == ""
     assert np.array_equal(answer(chat, call).value, reply.value)
     assert np.abs(reply.value - expected).max() < 1e-4
@@ -70,8 +72,35 @@ def test_log_probabilities_equal_those_computed_token_by_token(
     assert (reply.usage.tokens_out, reply.usage.images) == (0, int(image))
     for way, part in (("continued", 16), ("continued", 2), ("alone", 2)):
         monkeypatch.setattr(choosing, "PART", part)
-        chat._choosing._ways[image] = way  # type: ignore[assignment]
+        chat._choosing._ways[form] = way  # type: ignore[assignment]
         assert np.abs(answer(chat, call).value - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize(("name", "form"), [("qwen_vl", "images"), ("qwen_vl", "video"), ("perception_lm", "images")])
+def test_a_clip_is_judged_by_the_likelihoods_of_yes_and_no(
+    tiny: Callable[..., Path], clips: list[Any], name: str, form: Any
+) -> None:
+    """By the probabilities of each answer and the end of the turn, computed token by token; the same bits again."""
+    judge = model(tiny(name), scoring="choice", clips=form)
+    calls = [JudgeCall(clip, "Is the door open?") for clip in clips[:2]]
+    replies = [answer(judge, call) for call in calls]
+    assert judge._choosing._ways == {form: "continued"}
+    for call, reply in zip(calls, replies, strict=True):
+        yes, no = np.exp(by_hand(judge, call)[:, :2].sum(1))
+        assert call.fault(reply.value) == "" and abs(reply.value - yes / (yes + no)) < 1e-4
+        assert reply.detail == {"mass": pytest.approx(yes + no, abs=1e-4)}
+        assert reply.usage.tokens_in == judge._choosing.choice(call).length + 2
+        assert (reply.usage.tokens_out, reply.usage.images) == (0, len(call.clip))
+    prompt = judge._loaded.tokenizer.decode(judge._choosing.choice(calls[0]).inputs["input_ids"][0])
+    assert "Is the door open?" in prompt and prompt.endswith("Answer:")
+    assert replies[0].value != replies[1].value
+    again = model(tiny(name), scoring="choice", clips=form)
+    assert [answer(again, call).value for call in calls[::-1]] == [reply.value for reply in replies[::-1]]
+
+
+def test_a_model_without_eyes_cannot_judge_by_choice(tiny: Callable[..., Path], clips: list[Any]) -> None:
+    with pytest.raises(UserError, match="reads no images, so it cannot judge clips"):
+        answer(model(tiny("llama"), scoring="choice"), JudgeCall(clips[0], "Is it so?"))
 
 
 def test_an_answer_is_the_same_in_each_bit_whatever_was_asked_before(tiny: Callable[..., Path]) -> None:
@@ -89,6 +118,20 @@ def test_an_answer_is_the_same_in_each_bit_whatever_was_asked_before(tiny: Calla
     assert 0 < prefixes.bytes <= prefixes._limit
     chunks = [tensor for layers in prefixes._chunks.values() for layer in layers for tensor in layer]
     assert prefixes.bytes == sum(tensor.nbytes for tensor in chunks)
+
+
+def test_an_answer_about_images_is_the_same_in_each_bit_whatever_was_asked_before(
+    tiny: Callable[..., Path], clips: list[Any]
+) -> None:
+    calls = [
+        ChoiceCall((Message("user", ("Which is open?", *pair)),), "Action:", CANDIDATES)
+        for pair in (clips[0][:2], clips[0][1::-1], clips[1][:1])
+    ]
+    fresh = [answer(model(tiny("qwen_vl")), call).value for call in calls]
+    assert len({rows.tobytes() for rows in fresh}) == 3
+    chat = model(tiny("qwen_vl"))
+    answer(chat, TEXT)
+    assert all(np.array_equal(answer(chat, calls[number]).value, fresh[number]) for number in (2, 0, 1, 0))
 
 
 def test_a_cache_that_changes_the_answer_is_not_used(
@@ -124,7 +167,7 @@ def test_a_network_whose_rotation_depends_on_the_length_keeps_no_beginnings(tiny
     expected = by_hand(chat, TEXT)
     chat._loaded.model.config.rope_parameters = {"rope_type": "longrope", "rope_theta": 10_000.0}
     assert np.abs(answer(chat, TEXT).value - expected).max() < 1e-4
-    assert chat._choosing._ways == {False: "continued"}
+    assert chat._choosing._ways == {"text": "continued"}
 
 
 def test_a_candidate_without_tokens_of_its_own_is_refused_by_name(tiny: Callable[..., Path]) -> None:
