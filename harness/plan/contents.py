@@ -4,6 +4,9 @@ a command is planned, and whether the runs on record had the same.
 A digest comes from the first of these that knows it: the files on this machine; `ROLE.digest=` of the command; the
 study's record of the same cell; the model's recipe; and recorded calls, if they hold answers of exactly one digest in
 the role. Without a digest a cell is planned under the name of the model, and cannot start.
+
+Settings that follow from the files, such as `dtype=auto`, are resolved before: from the recipe, the files on this
+machine, the record of the same cell, recorded calls, or else to the part's own value.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from typing import Any, NamedTuple
 from guidebench.harness import outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.parts import FilePart
+from guidebench.harness.parts import AUTO, FilePart
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import COMMAND, Cell, Value
 from guidebench.harness.plan.names import Chosen, Names
 from guidebench.harness.records import parts
-from guidebench.harness.settings import DIGEST, SHA256
+from guidebench.harness.settings import DIGEST, SHA256, Cited
 
 FILES, RECORD, RECIPE, CASSETTE = "files", "record", "recipe", "cassette"
 """What a digest comes from, as the layer of its setting; `COMMAND` is another."""
@@ -40,6 +43,8 @@ class CellRecord(NamedTuple):
     """The id that it would have if no digest were known."""
     digests: Mapping[str, str]
     """Role -> digest, for those that are known."""
+    values: Mapping[str, Any]
+    """Setting -> value."""
 
 
 class Digests:
@@ -48,11 +53,14 @@ class Digests:
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
         self._content: dict[Hashable, str | None] = {}
+        self._following: dict[Hashable, Mapping[str, Cited]] = {}
         self._records_by_names: dict[Names, list[CellRecord]] = {}
 
     def identified(self, cell: Cell) -> Cell:
-        """Return the cell with the digests of its file-reading parts filled in as far as they are known. Raise
-        UserError if the files here differ from the digest in the command, or if several digests are possible."""
+        """Return the cell with the settings that follow from files resolved, and with the digests of its file-reading
+        parts filled in as far as they are known. Raise UserError if the files here differ from the digest in the
+        command, or if several digests are possible."""
+        cell = self._following_files(cell)
         if not cell.file_parts:
             return cell
         values, overrides = dict(cell.settings), dict(cell.overrides)
@@ -82,6 +90,63 @@ class Digests:
             if (value := self._digest_on_record(filled, file_part)) is not None:
                 filled = replace(filled, settings={**filled.settings, f"{file_part.role}.{DIGEST}": value})
         return filled
+
+    def _following_files(self, cell: Cell) -> Cell:
+        """Return the cell with a value for each setting that is `AUTO` (`FilePart.of_files`). Raise UserError if
+        nothing but recorded calls tells of the files, and they have several values."""
+        file_parts = [part for part in cell.names.parts if isinstance(cell.section(part.role), FilePart)]
+        values: dict[str, Value] = {}
+        unknown: dict[str, Chosen] = {}
+        for part in file_parts:
+            section = cell.section(part.role)
+            known = self._of_files(section)
+            for name in section.of_files:
+                key = f"{part.role}.{name}"
+                if key not in cell.settings or cell.settings[key].value != AUTO:
+                    continue
+                if name in known:
+                    values[key] = Value(known[name].value, str(part), known[name].source)
+                else:
+                    unknown[key] = part
+        if not values and not unknown:
+            return cell
+        record = self._record_of(cell, values, unknown) if unknown else None
+        for key, part in unknown.items():
+            section, name = cell.section(part.role), key.rpartition(".")[2]
+            if record is not None:
+                values[key] = Value(record.values[key], RECORD, "")
+                continue
+            answered = section.values_on_record(name, part.role, self._execution.models, self._study())
+            recorded = [*dict.fromkeys(answered)]
+            if len(recorded) > 1:
+                raise UserError(
+                    f"the recorded calls hold answers with {key}={' and '.join(sorted(map(str, recorded)))}, and the "
+                    f"files of {_named(cell, part)} are not here; say which one with {key}=…"
+                )
+            source = "" if recorded else "its files are not here"
+            value = recorded[0] if recorded else section.of_files[name]
+            values[key] = Value(value, CASSETTE if recorded else str(part), source)
+        overrides = {key: value.value for key, value in values.items() if key in cell.overrides}
+        return replace(cell, settings={**cell.settings, **values}, overrides={**cell.overrides, **overrides})
+
+    def _of_files(self, part: FilePart) -> Mapping[str, Cited]:
+        place = (
+            type(part),
+            part.digest,
+            *(getattr(part, name, None) for name in (*part.file_settings, *part.of_files)),
+        )
+        if place not in self._following:
+            self._following[place] = part.follow_files()
+        return self._following[place]
+
+    def _record_of(self, cell: Cell, values: Mapping[str, Value], unknown: Iterable[str]) -> CellRecord | None:
+        """Return the record that the cell has if the settings `unknown` are those of the record, or None."""
+        for record in self._records(cell.names):
+            recorded = {key: Value(record.values.get(key), RECORD, "") for key in unknown}
+            as_recorded = replace(cell, settings={**cell.settings, **values, **recorded})
+            if id_by_name(as_recorded) == record.id_by_name:
+                return record
+        return None
 
     def _digest_of(self, part: FilePart, role: str) -> str | None:
         by_role = type(part).content_in is not FilePart.content_in
@@ -224,7 +289,8 @@ def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
             try:
                 content = outside.read_document(path)
                 if content["profile"] == names.profile and parts_of(content) == names.parts:
-                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content))
+                    values = {key: setting["value"] for key, setting in content["settings"].items()}
+                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content), values)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
                 continue
 
