@@ -16,7 +16,6 @@ was asked before.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
 from guidebench.harness.models.backends.transformers_.judging import noise
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.prefixes import Prefixes, last_logits
+from guidebench.harness.models.backends.transformers_.prefixes import Prefixes, last_logits, repeated
 from guidebench.harness.models.backends.transformers_.rendering import (
     end_tokens,
     parts_of,
@@ -182,8 +181,7 @@ class Choosing:
             if following is not None:
                 positions = torch.arange(following, following + longest, device=model.device)
                 more["position_ids"] = positions.expand(3, len(part), longest)
-            cache = copy.deepcopy(output.past_key_values)
-            cache.batch_repeat_interleave(len(part))
+            cache = repeated(output.past_key_values, len(part))
             logits = model(
                 input_ids=ids.to(model.device), attention_mask=mask.to(model.device), past_key_values=cache,
                 use_cache=True, **more,
