@@ -138,9 +138,9 @@ class FilePart(Part, ABC):
 
     def resolved(self) -> Self:
         """Return the part with a value for each setting that is `AUTO`."""
-        values = {name: cited.value for name, cited in self.follow_files().items()}
-        absent = {name: value for name, value in self.of_files.items() if getattr(self, name, None) == AUTO}
-        return replace(self, **{**absent, **values}) if absent else self  # type: ignore[type-var]
+        usual = {name: self.of_files[name] for name in self.of_files if getattr(self, name, None) == AUTO}
+        following = {name: cited.value for name, cited in self.follow_files().items()}
+        return replace(self, **{**usual, **following}) if usual else self  # type: ignore[type-var]
 
     def published(self) -> str | None:
         """Return the digest that this program knows for the name in its settings, or None."""

@@ -220,7 +220,7 @@ class Local(FilePart, ModelPart):
 
 def _cassettes(models: Models, study: Path | None) -> list[Path]:
     """Return the files of recorded calls that a command uses in a study; none if they are missing."""
-    if models.cassette is None and (study is None or not study.is_dir()):
+    if not models.cassettes and (study is None or not study.is_dir()):
         return []
     from guidebench.harness.models import study_models
 

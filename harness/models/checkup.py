@@ -47,10 +47,8 @@ def _recipe(model: str) -> Finding | None:
     recipe = recipes.recipe(model)
     if recipe is None:
         return None
-    price = {"free": "free by the token where its weights run", "unknown": "price unknown"}.get(recipe.pricing)
-    if recipe.price is not None:
-        price = f"{recipe.price.usd_in:g} / {recipe.price.usd_out:g} USD per million tokens, {recipe.price.held}"
-    return Finding("recipe", bool(recipe.calls), f"{recipe.title}; {price}; {recipe.licence}. {recipe.note}")
+    text = f"{recipe.title}; {recipe.price_words}; {recipe.licence}. {recipe.note}"
+    return Finding("recipe", bool(recipe.calls), text)
 
 
 def tiny(config: Any, kind: str) -> Call:

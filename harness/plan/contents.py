@@ -43,7 +43,7 @@ class CellRecord(NamedTuple):
     """The id that it would have if no digest were known."""
     digests: Mapping[str, str]
     """Role -> digest, for those that are known."""
-    values: Mapping[str, Any]
+    settings: Mapping[str, Any]
     """Setting -> value."""
 
 
@@ -94,40 +94,43 @@ class Digests:
     def _following_files(self, cell: Cell) -> Cell:
         """Return the cell with a value for each setting that is `AUTO` (`FilePart.of_files`). Raise UserError if
         nothing but recorded calls tells of the files, and they have several values."""
-        file_parts = [part for part in cell.names.parts if isinstance(cell.section(part.role), FilePart)]
-        values: dict[str, Value] = {}
+        resolved: dict[str, Value] = {}
         unknown: dict[str, Chosen] = {}
-        for part in file_parts:
-            section = cell.section(part.role)
-            known = self._of_files(section)
+        for part in cell.names.parts:
+            if not isinstance(section := cell.section(part.role), FilePart):
+                continue
             for name in section.of_files:
                 key = f"{part.role}.{name}"
                 if key not in cell.settings or cell.settings[key].value != AUTO:
                     continue
-                if name in known:
-                    values[key] = Value(known[name].value, str(part), known[name].source)
+                if (cited := self._of_files(section).get(name)) is not None:
+                    resolved[key] = Value(cited.value, str(part), cited.source)
                 else:
                     unknown[key] = part
-        if not values and not unknown:
+        if not resolved and not unknown:
             return cell
-        record = self._record_of(cell, values, unknown) if unknown else None
+        record = self._record_of(cell, resolved, unknown) if unknown else None
         for key, part in unknown.items():
-            section, name = cell.section(part.role), key.rpartition(".")[2]
-            if record is not None:
-                values[key] = Value(record.values[key], RECORD, "")
-                continue
-            answered = section.values_on_record(name, part.role, self._execution.models, self._study())
-            recorded = [*dict.fromkeys(answered)]
-            if len(recorded) > 1:
-                raise UserError(
-                    f"the recorded calls hold answers with {key}={' and '.join(sorted(map(str, recorded)))}, and the "
-                    f"files of {_named(cell, part)} are not here; say which one with {key}=…"
-                )
-            source = "" if recorded else "its files are not here"
-            value = recorded[0] if recorded else section.of_files[name]
-            values[key] = Value(value, CASSETTE if recorded else str(part), source)
-        overrides = {key: value.value for key, value in values.items() if key in cell.overrides}
-        return replace(cell, settings={**cell.settings, **values}, overrides={**cell.overrides, **overrides})
+            resolved[key] = self._answered_with(cell, part, key) if record is None else Value(
+                record.settings[key], RECORD, ""
+            )  # fmt: skip
+        overrides = {key: resolved[key].value for key in resolved.keys() & cell.overrides.keys()}
+        return replace(cell, settings={**cell.settings, **resolved}, overrides={**cell.overrides, **overrides})
+
+    def _answered_with(self, cell: Cell, part: Chosen, key: str) -> Value:
+        """Return the setting with which the recorded calls in the role of a part were answered, else the part's own.
+        Raise UserError for several."""
+        section, name = cell.section(part.role), key.rpartition(".")[2]
+        on_record = section.values_on_record(name, part.role, self._execution.models, self._study())
+        recorded = [*dict.fromkeys(on_record)]
+        if len(recorded) > 1:
+            raise UserError(
+                f"the recorded calls hold answers with {key}={' and '.join(sorted(map(str, recorded)))}, and the files "
+                f"of {_named(cell, part)} are not here; say which one with {key}=…"
+            )
+        if recorded:
+            return Value(recorded[0], CASSETTE, "")
+        return Value(section.of_files[name], str(part), "its files are not here")
 
     def _of_files(self, part: FilePart) -> Mapping[str, Cited]:
         place = (
@@ -139,11 +142,11 @@ class Digests:
             self._following[place] = part.follow_files()
         return self._following[place]
 
-    def _record_of(self, cell: Cell, values: Mapping[str, Value], unknown: Iterable[str]) -> CellRecord | None:
+    def _record_of(self, cell: Cell, resolved: Mapping[str, Value], unknown: Iterable[str]) -> CellRecord | None:
         """Return the record that the cell has if the settings `unknown` are those of the record, or None."""
         for record in self._records(cell.names):
-            recorded = {key: Value(record.values.get(key), RECORD, "") for key in unknown}
-            as_recorded = replace(cell, settings={**cell.settings, **values, **recorded})
+            recorded = {key: Value(record.settings.get(key), RECORD, "") for key in unknown}
+            as_recorded = replace(cell, settings={**cell.settings, **resolved, **recorded})
             if id_by_name(as_recorded) == record.id_by_name:
                 return record
         return None
@@ -185,9 +188,9 @@ class Digests:
         """Return the records that may tell a digest: those of the command's study, or, since the name of a study
         follows from the ids of its cells, of all studies in runs/; and of the study whose recorded calls are used."""
         if names not in self._records_by_names:
-            study, calls = self._study(), self._execution.models.cassette
+            study = self._study()
             studies = sorted(Path("runs").glob("*")) if study is None else [study]
-            self._records_by_names[names] = [*_records([*studies, *([Path(calls)] if calls else [])], names)]
+            self._records_by_names[names] = [*_records([*studies, *self._execution.models.cassettes], names)]
         return self._records_by_names[names]
 
 
@@ -289,8 +292,8 @@ def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
             try:
                 content = outside.read_document(path)
                 if content["profile"] == names.profile and parts_of(content) == names.parts:
-                    values = {key: setting["value"] for key, setting in content["settings"].items()}
-                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content), values)
+                    settings = {key: setting["value"] for key, setting in content["settings"].items()}
+                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content), settings)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
                 continue
 

@@ -95,6 +95,13 @@ class Recipe:
             return "listed"
         return "free" if self.repository or self.package else "unknown"
 
+    @property
+    def price_words(self) -> str:
+        """Return the price in words."""
+        if self.price is None:
+            return {"free": "free by the token where its weights run"}.get(self.pricing, "price unknown")
+        return f"{self.price.usd_in:g} / {self.price.usd_out:g} USD per million tokens, {self.price.held}"
+
 
 def usual_dtype(parameters: float) -> Dtype:
     """Return the precision of a model of so many billion parameters; 0 stands for an unknown number.
@@ -279,11 +286,11 @@ def _price(field_path: str, table: Any) -> Price:
     return Price(usd_in, usd_out, table["held"], _text(f"{field_path}.source", table["source"]))
 
 
-def _dtype(field_path: str, value: Any) -> Dtype:
+def _dtype(field_path: str, stated: Any) -> Dtype:
     options: tuple[Dtype, ...] = get_args(Dtype)
-    chosen = next((option for option in options if option == value), None)
+    chosen = next((option for option in options if option == stated), None)
     if chosen is None:
-        raise ValueError(f"{field_path}: expected one of {', '.join(options)}; got {value!r}")
+        raise ValueError(f"{field_path}: expected one of {', '.join(options)}; got {stated!r}")
     return chosen
 
 

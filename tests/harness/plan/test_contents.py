@@ -253,8 +253,8 @@ def plan_chooser(model: Path | str, *words: str) -> Cell:
 
 
 def dtype_and_layer(cell: Cell) -> tuple[str, str]:
-    value = cell.settings["performer.dtype"]
-    return value.value, value.layer
+    dtype = cell.settings["performer.dtype"]
+    return dtype.value, dtype.layer
 
 
 @pytest.mark.parametrize(("model", "dtype"), [("smollm2_135m", "float32"), ("qwen2_5_vl_7b", "bfloat16")])

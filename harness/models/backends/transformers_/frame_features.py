@@ -77,7 +77,8 @@ def _of_patches(body: Any, kind: str, pixels: torch.Tensor, grid: torch.Tensor, 
             shape = grid.new_tensor([[1, height, width]]).expand(len(part), 3)
             output = body.get_image_features(units[part].flatten(0, 1), image_grid_thw=shape)
         layers = [output.pooler_output, *(getattr(output, "deepstack_features", None) or ())]
-        encoded.append([torch.cat(list(layer)).unflatten(0, (len(part), -1)) for layer in layers])
+        joined = [torch.cat(list(layer)) for layer in layers]
+        encoded.append([features.reshape(len(part), -1, features.shape[-1]) for features in joined])
     pooled, *deeper = ((torch.cat(layer)[group_of].flatten(0, 1),) for layer in zip(*encoded, strict=True))
     return Features(pooled, deeper)
 

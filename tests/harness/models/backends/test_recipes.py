@@ -80,8 +80,8 @@ def test_a_published_name_finds_its_recipe_and_a_strange_one_stands_as_it_is() -
 def test_a_model_below_a_billion_parameters_is_computed_in_float32_unless_its_entry_says_otherwise() -> None:
     stated = {"parameters = 1": "bfloat16", "parameters = 0.999": "float32", "parameters = 0": "bfloat16"}
     stated |= {'parameters = 0.5\ndtype = "float16"': "float16"}
-    entries = {text: recipes.parse(ENTRY.replace("parameters = 1", text))["model"].dtype for text in stated}
-    assert entries == stated
+    dtypes = {text: recipes.parse(ENTRY.replace("parameters = 1", text))["model"].dtype for text in stated}
+    assert dtypes == stated
 
 
 def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:

@@ -30,7 +30,7 @@ WRITTEN = 4
 TEXT_ALONE = ("qwen3",)
 WAYS: Mapping[str, str] = MappingProxyType({"gemma3": "continued", "gemma4": "continued", "lfm2_vl": "continued"})
 """How candidates after a text are computed, where a layer does not attend to all tokens; `branched` for the others."""
-WHOLE = ("molmo2",)
+UNCACHED = ("molmo2",)
 """Families whose clips are computed whole, since frames attend to each other in both directions."""
 
 
@@ -89,4 +89,4 @@ def test_a_family_answers_as_it_does_without_a_cache(
     if sees:
         verdicts = [asyncio.run(model.answer(JudgeCall(clip, PROMPT))).value for clip in clips]
         assert verdicts == pytest.approx([judged_by_hand(model, clip) for clip in clips], abs=1e-4)
-        assert (family in WHOLE) == ("computed whole for every clip" in capsys.readouterr().err)
+        assert (family in UNCACHED) == ("computed whole for every clip" in capsys.readouterr().err)
