@@ -495,6 +495,8 @@ class ModelPart(Part):
     """Seconds that one answer may take before the model's process is restarted."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
+    reasoning_tokens: int = 0
+    """Most tokens that a chat reasons before an answer (`harness/models/reasoning.py`)."""
     answer_form: str = TEXT
     """Form of a chat's answers: `TEXT`, or one of `AskingPart.answer_forms`, which chats take from their setting
     `answer` (`harness/models/choosing.py`)."""

@@ -88,7 +88,9 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
         return _times(
             model.choice_bound(bound.prompt), bound.questions * (1 + model.calibrate) * model.policy().attempts
         )
-    tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
+    tokens_out = SPOKEN if kind == "judge" else 0
+    if kind == "chat":
+        tokens_out = int(model.max_tokens) + model.reasoning_tokens
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1)
     image_tokens = bound.images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS)
     prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
@@ -126,7 +128,7 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
         if isinstance(call, ChatCall):
             texts = [str(text) for message in call.messages for text in message.content]
             read = sum(len(text.encode()) + MESSAGE for text in texts)
-            usage = priced(model, Usage(times, times * read, times * call.max_tokens))
+            usage = priced(model, Usage(times, times * read, times * (call.max_tokens + model.reasoning_tokens)))
         totals[name] = totals.get(name, Usage()).plus(usage)
     return totals
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from guidebench.harness.models.access import Local, Writing
 from guidebench.harness.models.choosing import Choosing
+from guidebench.harness.models.reasoning import Reasoning
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @register.chat("transformers")
 @dataclass(frozen=True)
-class Transformers(Local, Choosing, Writing):
+class Transformers(Local, Choosing, Reasoning, Writing):
     """Asks a language model that runs on this machine and returns its text as the answer, or how likely it says each of
     some candidates."""
 
@@ -43,4 +44,4 @@ class Transformers(Local, Choosing, Writing):
 
         dtype: Any = self.resolved().dtype
         source = Source(self.model, self.revision, dtype, self.device or device, self.trust_remote_code)
-        return TransformersModel(source, batch_size=self.batch_size)
+        return TransformersModel(source, batch_size=self.batch_size, thinking=self.thinking)

@@ -308,6 +308,22 @@ def test_where_the_files_are_not_here_record_or_recorded_calls_tell_the_precisio
     check_refused(says, plan_chooser, model, f"models.cassette={both}")
 
 
+def test_a_choice_is_not_made_by_a_model_that_reasons_first() -> None:
+    usual, off, choosing = (
+        plan_chooser("smollm2_135m", *words)
+        for words in ((), ("performer.thinking=off",), ("performer.thinking=off", "performer.answer=choice"))
+    )
+    assert len({usual.id, off.id, choosing.id}) == 3 and "performer.thinking=off" in off.variant
+    before = record(usual)
+    del before["settings"]["performer.thinking"]
+    assert rehashed(before) == usual.id, "a record of before there was the setting keeps its id"
+    says = (
+        r"performer\.thinking=64 has the model reason .* set performer\.thinking=off, or leave performer\.answer=choice"
+    )
+    check_refused(says, plan_chooser, "smollm2_135m", "performer.thinking=64", "performer.answer=choice")
+    check_refused("performer.thinking=0: expected", plan_chooser, "smollm2_135m", "performer.thinking=0")
+
+
 def test_show_prints_the_precision_that_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["show", *CHOOSING, "performer.model=smollm2_135m", "--json"]) == 0
     (shown_cell,) = json.loads(capsys.readouterr().out)

@@ -26,6 +26,7 @@ import torch
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends.transformers_ import reasoning
 from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
 from guidebench.harness.models.backends.transformers_.judging import noise
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
@@ -38,6 +39,7 @@ from guidebench.harness.models.backends.transformers_.rendering import (
     tokens_of,
 )
 from guidebench.harness.models.calls import ChoiceCall, Message, Reply, Usage
+from guidebench.harness.models.reasoning import Thinking
 
 PART = 16
 """Candidates that are computed together (choice: each takes a copy of the prompt's keys and values)."""
@@ -101,14 +103,16 @@ class Tree(NamedTuple):
 class Choosing:
     """Scores the candidates of calls."""
 
-    def __init__(self, loaded: LoadedModel, batcher: Batcher) -> None:
-        """Raise UserError for a model that writes no text, or one that names no token for the end of its turn."""
+    def __init__(self, loaded: LoadedModel, batcher: Batcher, thinking: Thinking = None) -> None:
+        """`thinking`: the chat's setting. Raise UserError for a model that writes no text, one that names no token for
+        the end of its turn, and one that would reason first."""
         if loaded.kind == "embedding":
             raise UserError(
                 f"model {loaded.name!r} writes no text, so it chooses among none; choose one for text-generation or "
                 f"image-text-to-text"
             )
-        self._loaded, self._batcher = loaded, batcher
+        reasoning.check(loaded, thinking)
+        self._loaded, self._batcher, self._thinking = loaded, batcher, thinking
         self._ends = end_tokens(loaded) or [loaded.tokenizer.eos_token_id]
         if None in self._ends:
             raise UserError(
@@ -131,7 +135,8 @@ class Choosing:
         """Return the tokens of a call. Raise UserError for a candidate that has no tokens of its own, one that exceeds
         the context length together with the prompt, and images that the model does not read."""
         loaded, images = self._loaded, readable_images(self._loaded, call.messages)
-        text = render(loaded, [*map(parts_of, call.messages)]) + call.prefix
+        variables = reasoning.switched(self._thinking)
+        text = render(loaded, [*map(parts_of, call.messages)], **variables) + call.prefix
         candidates = continuations(loaded.tokenizer, text, call.candidates, loaded.name)
         choice = Choice(tokens_of(loaded, [text], [images]), candidates)
         longest, limit = max(map(len, candidates)), loaded.context
