@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from guidebench.harness.heartbeats import SILENT_AFTER
@@ -18,7 +19,8 @@ class Models:
     """record: answer calls from the cassette where it holds them, and make and record all others; live: make every call
     and record none; replay: make no call, and raise an error for a call that is not in the cassette."""
     cassette: str | None = None
-    """A study, or a file of `bench models export`, whose recorded answers are used in addition to the study's own."""
+    """A study, or a file of `bench models export`, whose recorded answers are used in addition to the study's own;
+    several are separated by commas, and of equal calls the first one's answer counts."""
     keep_images: bool = True
     """Whether the cassette stores the frames of the questions, each frame once. Replaying does not need them."""
     keep_arrays: Literal["always", "finished"] = "always"
@@ -34,6 +36,18 @@ class Models:
     """Maximum number of calls of the study, failed attempts included and recorded answers not; null for no limit."""
     budget_seconds: Annotated[float | None, Bounds(0), Unit("seconds")] = None
     """Maximum model time, summed over all calls of the study; null for no limit."""
+
+    @property
+    def cassettes(self) -> tuple[Path, ...]:
+        """Return the studies and files that `cassette` names. A text with commas is one path if there is such a one."""
+        if self.cassette is None:
+            return ()
+        path = Path(self.cassette)
+        if path.exists() or "," not in self.cassette:
+            return (path,)
+        return tuple(
+            dict.fromkeys(Path(text.strip()).expanduser() for text in self.cassette.split(",") if text.strip())
+        )
 
     @property
     def budgeted(self) -> bool:

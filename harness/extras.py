@@ -32,7 +32,7 @@ EXTRAS = {
     "video": Extra(("imageio_ffmpeg",), 173),
     "minari": Extra(("h5py",), 17),
     "openai": Extra(("openai",), 33),
-    "vlm": Extra(("transformers", "torchvision", "diffusers", "open_clip", "timm"), 276),
+    "vlm": Extra(("transformers", "torchvision", "diffusers", "open_clip", "timm", "num2words"), 277),
     "tiny": Extra(("transformers", "accelerate", "gguf"), 110),
     "ray": Extra(("ray",), 244),
     "tensorboard": Extra(("tensorboard",), 56),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+AUTO = "auto"
+"""Value of a setting that follows from the files which a part reads (`FilePart.of_files`)."""
 TEXT, CHOICE = "text", "choice"
 """Forms of a chat's answers (`ModelPart.answer_form`): what it writes, or a choice among candidates by likelihood."""
 EVERY_CALL = ("every",)
@@ -107,6 +109,9 @@ class FilePart(Part, ABC):
 
     file_settings: ClassVar[tuple[str, ...]] = ()
     """Settings that say where the files are, such as a path or the name and revision of a repository."""
+    of_files: ClassVar[Mapping[str, Any]] = NOTHING
+    """Setting that follows from the files while it is `AUTO` -> its value where nothing tells of these. It is resolved
+    while a command is planned, so that a cell id hashes what it stands for."""
     digest: str | None = None
     """SHA-256 of the files' content (`harness/identity/digests.py`); None where it is unknown. Defined as a field that
     is marked `Digest` and `Later`."""
@@ -126,9 +131,25 @@ class FilePart(Part, ABC):
         like the name of a repository."""
         return {}
 
+    def follow_files(self) -> Mapping[str, Cited]:
+        """Return the settings of `of_files` that are `AUTO`, with the values that follow from what this program knows
+        of the files or from the files on this machine; leave out those of which neither tells."""
+        return {}
+
+    def resolved(self) -> Self:
+        """Return the part with a value for each setting that is `AUTO`."""
+        usual = {name: self.of_files[name] for name in self.of_files if getattr(self, name, None) == AUTO}
+        following = {name: cited.value for name, cited in self.follow_files().items()}
+        return replace(self, **{**usual, **following}) if usual else self  # type: ignore[type-var]
+
     def published(self) -> str | None:
         """Return the digest that this program knows for the name in its settings, or None."""
         return None
+
+    def values_on_record(self, name: str, role: str, models: Models, study: Path | None) -> Iterator[Any]:
+        """Yield each value of a setting of `of_files` under which recorded calls hold answers in a role. `study`: as
+        for `on_record`."""
+        yield from ()
 
     def on_record(self, role: str, models: Models, study: Path | None) -> Iterator[str | None]:
         """Yield each digest under which recorded calls hold answers in a role, and None for answers that are recorded
@@ -479,6 +500,8 @@ class ModelPart(Part):
     """Requests that a judge takes for one clip."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
+    reasoning_tokens: int = 0
+    """Most tokens that a chat reasons before an answer (`harness/models/reasoning.py`)."""
     answer_form: str = TEXT
     """Form of a chat's answers: `TEXT`, or one of `AskingPart.answer_forms`, which chats take from their setting
     `answer` (`harness/models/choosing.py`)."""

@@ -97,6 +97,12 @@ def code(names: Names, snapshot: sources.Sources | None = None) -> dict[str, str
     return versions | (snapshot or sources.Sources()).of(names)
 
 
+def absent_models(cell: Cell) -> list[str]:
+    """Return the roles of models whose files are not on this machine."""
+    models = {part.role for part in cell.models}
+    return [part.role for part in cell.file_parts if part.role in models and cell.section(part.role).content() is None]
+
+
 def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
     """Return the provenance of a run; with a cell, also the source digests of its parts and the versions of its
     plug-ins."""

@@ -11,14 +11,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.calls import Call, ChatCall
-from guidebench.harness.parts import CHOICE, CellView, FilePart, ModelPart
-from guidebench.harness.settings import Bounds, Digest, Later, Transport, Unit, Variable
+from guidebench.harness.parts import AUTO, CHOICE, CellView, FilePart, ModelPart
+from guidebench.harness.settings import Bounds, Cited, Digest, Later, Transport, Unit, Variable, cite
 
 if TYPE_CHECKING:
     from guidebench.harness.execution import Models
@@ -114,6 +114,7 @@ class Local(FilePart, ModelPart):
     answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed", "video")
     privileged: ClassVar[bool] = False
     file_settings: ClassVar[tuple[str, ...]] = ("model", "revision")
+    of_files: ClassVar[Mapping[str, Any]] = {"dtype": recipes.usual_dtype(0)}
 
     @property
     def row_name(self) -> str:
@@ -131,13 +132,33 @@ class Local(FilePart, ModelPart):
         """Return the digest of the model's files; None if they are not on this machine, or not all of them. Raise
         UserError for files that cannot be read."""
         from guidebench.harness.identity import digests
+
+        place = self._place()
+        return None if place is None else digests.of_model(place)
+
+    def follow_files(self) -> Mapping[str, Cited]:
+        """Return the precision that the model's recipe states, found by name or by digest, or that follows from the
+        number of parameters in the files here."""
+        from guidebench.harness.models.backends import parameters
+
+        if getattr(self, "dtype", None) != AUTO:
+            return {}
+        if (recipe := recipes.recipe(self.model) or recipes.of_digest(self.digest or "")) is not None:
+            return {"dtype": cite(recipe.dtype, f"recipe {recipe.name}")}
+        count = None if (place := self._place()) is None else parameters.of_model(place)
+        if count is None:
+            return {}
+        billions = count / 1e9
+        return {"dtype": cite(recipes.usual_dtype(billions), f"{billions:.3g} billion parameters in its files")}
+
+    def _place(self) -> Path | None:
+        """Return the path of the model's files, None if they are not on this machine."""
         from guidebench.harness.models.backends.transformers_.loading import local_path
 
         try:
-            place = local_path(recipes.repository(self.model), getattr(self, "revision", None))
+            return local_path(recipes.repository(self.model), getattr(self, "revision", None))
         except UserError:
             return None
-        return None if place is None else digests.of_model(place)
 
     def placed(self) -> Mapping[str, Any]:
         """Return the setting `model` with a leading "./" if it is a relative path, which distinguishes it from the
@@ -154,14 +175,9 @@ class Local(FilePart, ModelPart):
         """Yield the digests of the local models whose answers in a role are recorded in the study's cassettes; yield
         None for this model if it was recorded without a digest. A call that two roles make is recorded under only one
         of them, so for a role without answers, yield the digests of models with the same settings in any role."""
-        if models.cassette is None and (study is None or not study.is_dir()):
-            return
         from guidebench.harness.models import cassette, study_models
 
-        try:
-            files = study_models.sources(models, None if study is None else study_models.folder(study))
-        except UserError:  # a cassette that is missing; it is named before anything starts
-            return
+        files = _cassettes(models, study)
         without_files = {
             name: value for name, value in study_models.identity(self).items() if name not in self.file_settings
         }
@@ -177,6 +193,16 @@ class Local(FilePart, ModelPart):
             if digest is not None and {**identity, settings.DIGEST: None} == undigested:
                 yield digest
 
+    def values_on_record(self, name: str, role: str, models: Models, study: Path | None) -> Iterator[Any]:
+        """Yield the values of a setting with which models that ran where they were recorded answered in a role."""
+        from guidebench.harness.models import cassette
+
+        accepted = {self.of_files[name], *get_args(recipes.Dtype)}
+        for identity in cassette.identities(_cassettes(models, study), role):
+            is_same = self.digest in (None, _digest_in(identity)) and identity.get("backend") == self.backend
+            if is_same and identity.get(name) in accepted:
+                yield identity[name]
+
     def ready(self) -> None:
         """Raise UserError for a missing package, files that are not on this machine, or other files than those of
         `digest`; load and download nothing."""
@@ -190,6 +216,18 @@ class Local(FilePart, ModelPart):
         from guidebench.harness.models.desk import Policy
 
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
+
+
+def _cassettes(models: Models, study: Path | None) -> list[Path]:
+    """Return the files of recorded calls that a command uses in a study; none if they are missing."""
+    if not models.cassettes and (study is None or not study.is_dir()):
+        return []
+    from guidebench.harness.models import study_models
+
+    try:
+        return study_models.sources(models, None if study is None else study_models.folder(study))
+    except UserError:  # a cassette that is missing; it is named before anything starts
+        return []
 
 
 def _digest_in(identity: Mapping[str, Any]) -> str | None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import math
 import os
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-from guidebench.harness import outside, reader_process, registry
+from guidebench.harness import outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
 from guidebench.harness.models import single_calls
 from guidebench.harness.models.access import GGUF
-from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends import parameters, recipes
 from guidebench.harness.models.backends.openai_.choosing import ChoiceBy
 from guidebench.harness.models.calls import Call, Failure
 from guidebench.harness.parts import CHOICE, FilePart
@@ -31,6 +30,7 @@ WORKING = 1.5
 def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
     """Yield the checks of a foundation model as they are made. `config`: built configuration of a judge, chat or
     embedder, which `kind` names."""
+    config = config.resolved() if isinstance(config, FilePart) else config
     if (recipe_finding := _recipe(config.model)) is not None:
         yield recipe_finding
     if config.backend == "openai":
@@ -47,10 +47,8 @@ def _recipe(model: str) -> Finding | None:
     recipe = recipes.recipe(model)
     if recipe is None:
         return None
-    price = {"free": "free by the token where its weights run", "unknown": "price unknown"}.get(recipe.pricing)
-    if recipe.price is not None:
-        price = f"{recipe.price.usd_in:g} / {recipe.price.usd_out:g} USD per million tokens, {recipe.price.held}"
-    return Finding("recipe", bool(recipe.calls), f"{recipe.title}; {price}; {recipe.licence}. {recipe.note}")
+    text = f"{recipe.title}; {recipe.price_words}; {recipe.licence}. {recipe.note}"
+    return Finding("recipe", bool(recipe.calls), text)
 
 
 def tiny(config: Any, kind: str) -> Call:
@@ -107,7 +105,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     files = [place] if place.is_file() else sorted(place.glob(pattern))
     try:
         lacking = _lacking(place, files)
-        count, size = sum(_parameters(file) for file in files), sum(file.stat().st_size for file in files)
+        count, size = parameters.of_files(files), sum(file.stat().st_size for file in files)
     except Exception as error:  # a damaged file may raise anything
         lacking = f"{place} is damaged ({type(error).__name__}: {error}); download it again"
     if lacking:
@@ -160,11 +158,6 @@ def _lacking(place: Path, files: list[Path]) -> str:
     if not files:
         return f"{place} holds no *.safetensors; no other form of weights is loaded (see `bench models convert`)"
     return ""
-
-
-def _parameters(file: Path) -> int:
-    header = reader_process.read(f"{file}: reading its header", [], outside.header, file)
-    return sum(map(math.prod, header.shapes.values()))
 
 
 def _free_memory(device: str) -> float:

@@ -30,6 +30,7 @@ from guidebench.harness.models.cassette_file import (
     uri,
 )
 from guidebench.harness.models.spending import Account, Purpose, by_purpose, read_account
+from guidebench.harness.settings import SHA256
 
 COMPRESSED = ".xz"
 """Ending of the name of a compressed cassette."""
@@ -48,6 +49,13 @@ COUNTING_TABLES = {
 """Temporary tables for counting: each question, failure and image counts once, even if several files hold it."""
 
 
+DIGESTS = """
+    SELECT DISTINCT answers.model, json_extract(requests.text, '$.model.digest')
+    FROM origin.answers AS answers JOIN origin.requests AS requests USING (key)
+"""
+"""Reads the digest of each model with answers."""
+
+
 class ModelRecords(NamedTuple):
     """Recorded calls of one model."""
 
@@ -60,6 +68,8 @@ class ModelRecords(NamedTuple):
     """Usage that this study actually incurred; `calls` counts requests."""
     purposes: Mapping[Purpose, Usage] = {}
     """Purpose -> part of `spent`: the answers of runs, first calls to the model, and probes."""
+    digests: tuple[str, ...] = ()
+    """Digests under which its calls are recorded: of the files of a model that ran where they were recorded."""
 
 
 class Stats(NamedTuple):
@@ -82,7 +92,12 @@ def read_stats(source: Path) -> Stats:
     with closing(sqlite3.connect("", uri=True, isolation_level=None)) as db:  # temporary, on disk where it is large
         for table, columns in COUNTING_TABLES.items():
             db.execute(f"CREATE TABLE {table} ({columns})")
+        digests: dict[str, set[str]] = {}
         for path in paths:
+            with _attached(db, path), faults_of(path):
+                for model, digest in db.execute(DIGESTS):
+                    if isinstance(digest, str) and SHA256.fullmatch(digest):
+                        digests.setdefault(model, set()).add(digest)
             with _attached(db, path):
                 for table, columns in COUNTING_TABLES.items():
                     named = columns.partition(", PRIMARY")[0].replace("length", "length(png)")
@@ -97,6 +112,7 @@ def read_stats(source: Path) -> Stats:
         ModelRecords(
             model, answers.get(model, Usage()), failures.get(model, {}),
             functools.reduce(Usage.plus, spent.get(model, {}).values(), Usage()), by_purpose(spent.get(model, {})),
+            tuple(sorted(digests.get(model, ()))),
         )
         for model in sorted({*answers, *spent, *failures})
     ]  # fmt: skip

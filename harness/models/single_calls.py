@@ -14,6 +14,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.machine import visible_gpus
 from guidebench.harness.models import study_models
 from guidebench.harness.models.calls import Call, EmbedCall, Failure, Reply
+from guidebench.harness.parts import FilePart
 from guidebench.harness.plan import answering
 
 
@@ -52,7 +53,8 @@ def _built(config: Any, arguments: Mapping[str, Any], role: str) -> Any:
         if key not in fields:
             raise unknown("setting", key, fields)
         chosen[fields[key].name] = settings.from_command(fields[key], value, key)
-    return config(**chosen)
+    built = config(**chosen)
+    return built.resolved() if isinstance(built, FilePart) else built
 
 
 def embedding(

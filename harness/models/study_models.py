@@ -78,17 +78,20 @@ def sources(models: Models, directory: Path | None) -> list[Path]:
 
 def named_sources(models: Models) -> list[Path]:
     """Return the cassettes that `models.cassette` names, checked; raise UserError as `sources` does."""
-    if models.cassette is None:
+    if not models.cassettes:
         return []
     from guidebench.harness.models import named_cassettes
 
-    named = named_cassettes.files(Path(models.cassette))
-    if not named:
-        raise UserError(
-            f"models.cassette={models.cassette}: no recorded calls there; name a study that recorded some, or a file "
-            f"of `bench models export`"
-        )
-    return named
+    files: dict[Path, None] = {}
+    for named in models.cassettes:
+        cassettes = named_cassettes.files(named)
+        if not cassettes:
+            raise UserError(
+                f"models.cassette={named}: no recorded calls there; name a study that recorded some, or a file of "
+                f"`bench models export`"
+            )
+        files |= dict.fromkeys(cassettes)
+    return [*files]
 
 
 def check(models: Models, directory: Path, configs: Sequence[Any], runs: Iterable[str] = ()) -> None:

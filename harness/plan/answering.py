@@ -86,6 +86,11 @@ def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
         name: f"applies to choices, and the {role} answers in text; add {role}.answer=choice, or leave it out"
         for name in (() if choosing else model.choice_settings)
     }
+    if choosing and model.reasoning_tokens:
+        raise UserError(
+            f"{role}.thinking={model.reasoning_tokens} has the model reason before it answers, and a choice reads the "
+            f"first words of its answer; set {role}.thinking=off, or leave {role}.answer={CHOICE} out"
+        )
     if choosing and weighing:
         reasons["acts"] = f"has no effect, since the {weighing[0]} uses the probabilities of all candidates"
     if choosing and model.backend == "scripted":

@@ -4,6 +4,9 @@ a command is planned, and whether the runs on record had the same.
 A digest comes from the first of these that knows it: the files on this machine; `ROLE.digest=` of the command; the
 study's record of the same cell; the model's recipe; and recorded calls, if they hold answers of exactly one digest in
 the role. Without a digest a cell is planned under the name of the model, and cannot start.
+
+Settings that follow from the files, such as `dtype=auto`, are resolved before: from the recipe, the files on this
+machine, the record of the same cell, recorded calls, or else to the part's own value.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from typing import Any, NamedTuple
 from guidebench.harness import outside, registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Execution
-from guidebench.harness.parts import FilePart
+from guidebench.harness.parts import AUTO, FilePart
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import COMMAND, Cell, Value
 from guidebench.harness.plan.names import Chosen, Names
 from guidebench.harness.records import parts
-from guidebench.harness.settings import DIGEST, SHA256
+from guidebench.harness.settings import DIGEST, SHA256, Cited
 
 FILES, RECORD, RECIPE, CASSETTE = "files", "record", "recipe", "cassette"
 """What a digest comes from, as the layer of its setting; `COMMAND` is another."""
@@ -40,6 +43,8 @@ class CellRecord(NamedTuple):
     """The id that it would have if no digest were known."""
     digests: Mapping[str, str]
     """Role -> digest, for those that are known."""
+    settings: Mapping[str, Any]
+    """Setting -> value."""
 
 
 class Digests:
@@ -48,11 +53,14 @@ class Digests:
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
         self._content: dict[Hashable, str | None] = {}
+        self._following: dict[Hashable, Mapping[str, Cited]] = {}
         self._records_by_names: dict[Names, list[CellRecord]] = {}
 
     def identified(self, cell: Cell) -> Cell:
-        """Return the cell with the digests of its file-reading parts filled in as far as they are known. Raise
-        UserError if the files here differ from the digest in the command, or if several digests are possible."""
+        """Return the cell with the settings that follow from files resolved, and with the digests of its file-reading
+        parts filled in as far as they are known. Raise UserError if the files here differ from the digest in the
+        command, or if several digests are possible."""
+        cell = self._following_files(cell)
         if not cell.file_parts:
             return cell
         values, overrides = dict(cell.settings), dict(cell.overrides)
@@ -82,6 +90,66 @@ class Digests:
             if (value := self._digest_on_record(filled, file_part)) is not None:
                 filled = replace(filled, settings={**filled.settings, f"{file_part.role}.{DIGEST}": value})
         return filled
+
+    def _following_files(self, cell: Cell) -> Cell:
+        """Return the cell with a value for each setting that is `AUTO` (`FilePart.of_files`). Raise UserError if
+        nothing but recorded calls tells of the files, and they have several values."""
+        resolved: dict[str, Value] = {}
+        unknown: dict[str, Chosen] = {}
+        for part in cell.names.parts:
+            if not isinstance(section := cell.section(part.role), FilePart):
+                continue
+            for name in section.of_files:
+                key = f"{part.role}.{name}"
+                if key not in cell.settings or cell.settings[key].value != AUTO:
+                    continue
+                if (cited := self._of_files(section).get(name)) is not None:
+                    resolved[key] = Value(cited.value, str(part), cited.source)
+                else:
+                    unknown[key] = part
+        if not resolved and not unknown:
+            return cell
+        record = self._record_of(cell, resolved, unknown) if unknown else None
+        for key, part in unknown.items():
+            resolved[key] = self._answered_with(cell, part, key) if record is None else Value(
+                record.settings[key], RECORD, ""
+            )  # fmt: skip
+        overrides = {key: resolved[key].value for key in resolved.keys() & cell.overrides.keys()}
+        return replace(cell, settings={**cell.settings, **resolved}, overrides={**cell.overrides, **overrides})
+
+    def _answered_with(self, cell: Cell, part: Chosen, key: str) -> Value:
+        """Return the setting with which the recorded calls in the role of a part were answered, else the part's own.
+        Raise UserError for several."""
+        section, name = cell.section(part.role), key.rpartition(".")[2]
+        on_record = section.values_on_record(name, part.role, self._execution.models, self._study())
+        recorded = [*dict.fromkeys(on_record)]
+        if len(recorded) > 1:
+            raise UserError(
+                f"the recorded calls hold answers with {key}={' and '.join(sorted(map(str, recorded)))}, and the files "
+                f"of {_named(cell, part)} are not here; say which one with {key}=…"
+            )
+        if recorded:
+            return Value(recorded[0], CASSETTE, "")
+        return Value(section.of_files[name], str(part), "its files are not here")
+
+    def _of_files(self, part: FilePart) -> Mapping[str, Cited]:
+        place = (
+            type(part),
+            part.digest,
+            *(getattr(part, name, None) for name in (*part.file_settings, *part.of_files)),
+        )
+        if place not in self._following:
+            self._following[place] = part.follow_files()
+        return self._following[place]
+
+    def _record_of(self, cell: Cell, resolved: Mapping[str, Value], unknown: Iterable[str]) -> CellRecord | None:
+        """Return the record that the cell has if the settings `unknown` are those of the record, or None."""
+        for record in self._records(cell.names):
+            recorded = {key: Value(record.settings.get(key), RECORD, "") for key in unknown}
+            as_recorded = replace(cell, settings={**cell.settings, **resolved, **recorded})
+            if id_by_name(as_recorded) == record.id_by_name:
+                return record
+        return None
 
     def _digest_of(self, part: FilePart, role: str) -> str | None:
         by_role = type(part).content_in is not FilePart.content_in
@@ -120,9 +188,9 @@ class Digests:
         """Return the records that may tell a digest: those of the command's study, or, since the name of a study
         follows from the ids of its cells, of all studies in runs/; and of the study whose recorded calls are used."""
         if names not in self._records_by_names:
-            study, calls = self._study(), self._execution.models.cassette
+            study = self._study()
             studies = sorted(Path("runs").glob("*")) if study is None else [study]
-            self._records_by_names[names] = [*_records([*studies, *([Path(calls)] if calls else [])], names)]
+            self._records_by_names[names] = [*_records([*studies, *self._execution.models.cassettes], names)]
         return self._records_by_names[names]
 
 
@@ -224,7 +292,8 @@ def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
             try:
                 content = outside.read_document(path)
                 if content["profile"] == names.profile and parts_of(content) == names.parts:
-                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content))
+                    settings = {key: setting["value"] for key, setting in content["settings"].items()}
+                    yield CellRecord(path.parent, str(content["cell"]), *_by_name(content), settings)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
                 continue
 

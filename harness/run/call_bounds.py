@@ -89,7 +89,9 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
         choice = model.choice_bound(bound.prompt)
         images = Usage(tokens_in=choice.calls * image_tokens, images=choice.calls * bound.images)
         return _times(choice.plus(images), bound.questions * (1 + model.calibrate) * model.policy().attempts)
-    tokens_out = SPOKEN if kind == "judge" else int(model.max_tokens) if kind == "chat" else 0
+    tokens_out = SPOKEN if kind == "judge" else 0
+    if kind == "chat":
+        tokens_out = int(model.max_tokens) + model.reasoning_tokens
     requests = bound.calls * (1 + REPAIRS if bound.schema else 1) * (model.clip_requests if kind == "judge" else 1)
     prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
     more = max(bound.reminder, OUR_WORDS * bound.schema) + 2 * MESSAGE
@@ -126,7 +128,7 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
         if isinstance(call, ChatCall):
             texts = [str(text) for message in call.messages for text in message.content]
             read = sum(len(text.encode()) + MESSAGE for text in texts)
-            usage = priced(model, Usage(times, times * read, times * call.max_tokens))
+            usage = priced(model, Usage(times, times * read, times * (call.max_tokens + model.reasoning_tokens)))
         totals[name] = totals.get(name, Usage()).plus(usage)
     return totals
 

@@ -40,8 +40,9 @@ from guidebench.harness.errors import (
     of_system,
     size,
 )
+from guidebench.harness.execution import Models
 from guidebench.harness.identity.cells import recorded
-from guidebench.harness.identity.provenance import code, provenance
+from guidebench.harness.identity.provenance import absent_models, code, provenance
 from guidebench.harness.identity.sources import differing
 from guidebench.harness.interfaces import Agent, Task
 from guidebench.harness.launchers import base, ending, job_files
@@ -194,6 +195,8 @@ def _train(
         if cell.stage and latest[0] is None:
             pretrained = stages.begin(cell, agent, StudyDirectory(Path(job.directory)), job.seeds)
         origin = provenance(job.device, cell)
+        if Models(**job.models).mode == "replay" and (absent := absent_models(cell)):
+            origin["replayed"] = absent
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
             record = run.read() if latest[0] is not None else {}
             digests: dict[str, Any] = {}

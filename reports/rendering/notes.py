@@ -20,7 +20,7 @@ ORDER = (
     re.escape(SMOKE),
     r"cannot be read|could not|raised|is not shown|no row is shown|nothing could be filled",
     r"seed \d+ (failed|stopped|is running|has not started)|compared with no other row|not compared|failed or missing",
-    r"different commits|uncommitted changes|instrument check|unanswered|have no usable answer|no answer",
+    r"different commits|uncommitted changes|model not here|instrument check|unanswered|have no usable answer|no answer",
     r"left out|tables and figures show|are tested|no interval|aggregates",
     r"",
     r"its records do not say",

@@ -79,6 +79,7 @@ def summarise(
     around = (*matrices.matrices(rows), *matrices.beside_baselines(rows, MOST))
     notes[:0] = [*smoke(rows), *matrices.remarks(around)]
     notes.extend(mixtures(study))
+    notes.extend(replayed(study, named.labels))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
     return Summary(
         study.name,
@@ -352,6 +353,20 @@ def baseline_of(peers: Sequence[ReportRow], claimed: Sequence[str] = ()) -> Repo
 
 def _behind(row: ReportRow, furthest: int) -> bool:
     return not row.complete and row.last < furthest
+
+
+def replayed(study: StudyRecord, labels: Mapping[str, str]) -> Iterable[str]:
+    """Yield a note for each row with runs whose models were not on the machine: their answers are those on record.
+    `labels`: cell -> label of its row."""
+    roles: dict[str, dict[str, None]] = {}
+    for run in study.runs:
+        recorded = run.provenance.get("replayed")
+        if isinstance(recorded, list):
+            roles.setdefault(run.cell.id, {}).update(dict.fromkeys(map(str, recorded)))
+    for cell in study.cells:
+        if cell.id in roles:
+            row = f"{cell.task_id}, {labels.get(cell.id, cell.method)}"
+            yield f"{row}: replayed, model not here ({', '.join(roles[cell.id])})"
 
 
 def mixtures(study: StudyRecord) -> Iterable[str]:

@@ -17,10 +17,14 @@ from guidebench.harness.settings import SHA256
 BackendName = Literal["transformers", "openai"]
 Scoring = Literal["prefill", "logprobs", "literal", "choice"]
 Pricing = Literal["listed", "free", "unknown"]
+Dtype = Literal["bfloat16", "float16", "float32"]
 PACKAGE = "package:"
 """Prefix of the name of a model whose files lie in an installed package."""
 PAPERS = ("vlm_rb", "lagea", "kagi", "dsadf", "rl_sallm_f")
 MILLION = 1_000_000
+SMALL = 1.0
+"""Billion parameters below which a model is computed in float32: it fits into any memory so, and many CPUs have no fast
+arithmetic in 16 bits (choice)."""
 IMAGE_TOKENS = 1_100
 """Tokens of an image if the model's recipe does not say (choice: hosted models' count in high detail)."""
 
@@ -55,6 +59,8 @@ class Recipe:
     backends: tuple[BackendName, ...]
     scoring: tuple[Scoring, ...]
     parameters: float
+    dtype: Dtype
+    """Precision of weights and computation where a command chooses none."""
     licence: str
     papers: tuple[str, ...]
     note: str
@@ -88,6 +94,22 @@ class Recipe:
         if self.price is not None:
             return "listed"
         return "free" if self.repository or self.package else "unknown"
+
+    @property
+    def price_words(self) -> str:
+        """Return the price in words."""
+        if self.price is None:
+            return {"free": "free by the token where its weights run"}.get(self.pricing, "price unknown")
+        return f"{self.price.usd_in:g} / {self.price.usd_out:g} USD per million tokens, {self.price.held}"
+
+
+def usual_dtype(parameters: float) -> Dtype:
+    """Return the precision of a model of so many billion parameters; 0 stands for an unknown number.
+
+    >>> usual_dtype(0.135), usual_dtype(3), usual_dtype(0)
+    ('float32', 'bfloat16', 'bfloat16')
+    """
+    return "float32" if 0 < parameters < SMALL else "bfloat16"
 
 
 def names() -> list[str]:
@@ -195,10 +217,11 @@ def _parse_one(name: str, table: Any) -> Recipe:
     field_names = {field.name for field in fields(Recipe)} - {"name"}
     needed = field_names - {
         "repository", "api", "file", "tokens_per_image", "width", "digest", "package", "package_version", "extra",
-        "files", "price",
+        "files", "price", "dtype",
     }  # fmt: skip
     if wrong := (set(table) - field_names) | (needed - set(table)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
+    parameters = _number(f"{name}.parameters", table["parameters"])
     texts = ("title", "licence", "note", "repository", "api", "file", "digest", "package", "package_version", "extra")
     model_recipe = Recipe(
         name=name,
@@ -207,7 +230,8 @@ def _parse_one(name: str, table: Any) -> Recipe:
         backends=_several(f"{name}.backends", table["backends"], get_args(BackendName)),
         scoring=_several(f"{name}.scoring", table["scoring"], get_args(Scoring)),
         papers=_several(f"{name}.papers", table["papers"], PAPERS),
-        parameters=_number(f"{name}.parameters", table["parameters"]),
+        parameters=parameters,
+        dtype=_dtype(f"{name}.dtype", table["dtype"]) if "dtype" in table else usual_dtype(parameters),
         tokens_per_image=int(_number(f"{name}.tokens_per_image", table.get("tokens_per_image", 0))),
         width=_count(f"{name}.width", table["width"]) if "width" in table else 0,
         files=_packed(f"{name}.files", table.get("files", {})),
@@ -260,6 +284,14 @@ def _price(field_path: str, table: Any) -> Price:
         raise ValueError(f"{field_path}.held: expected a date, got {table['held']!r}")
     usd_in, usd_out = (_number(f"{field_path}.{key}", table[key]) for key in ("usd_in", "usd_out"))
     return Price(usd_in, usd_out, table["held"], _text(f"{field_path}.source", table["source"]))
+
+
+def _dtype(field_path: str, stated: Any) -> Dtype:
+    options: tuple[Dtype, ...] = get_args(Dtype)
+    chosen = next((option for option in options if option == stated), None)
+    if chosen is None:
+        raise ValueError(f"{field_path}: expected one of {', '.join(options)}; got {stated!r}")
+    return chosen
 
 
 def _text(field_path: str, value: Any) -> str:

@@ -12,6 +12,7 @@ from guidebench.harness.models.backends.openai_ import choosing
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.calls.choice import MOST_CANDIDATES
 from guidebench.harness.models.choosing import Choosing
+from guidebench.harness.models.reasoning import Reasoning
 from guidebench.harness.parts import CHOICE, MESSAGE, CellView
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit
@@ -26,7 +27,7 @@ CANDIDATES, ENUMERATED = 12, 16
 
 @register.chat("openai")
 @dataclass(frozen=True)
-class OpenAI(Served, Choosing, Writing):
+class OpenAI(Served, Choosing, Reasoning, Writing):
     """Asks a served language model and returns its text as the answer, or how likely it says each of some
     candidates."""
 
@@ -123,4 +124,6 @@ class OpenAI(Served, Choosing, Writing):
         from guidebench.harness.models.backends.openai_.model import OpenAIModel
 
         ways = None if self.choice_by is None else choosing.Choosing(self.choice_by, self.rotations)
-        return OpenAIModel(self.model, self.server(), detail=self.detail, prices=self.prices(), choosing=ways)
+        return OpenAIModel(
+            self.model, self.server(), detail=self.detail, prices=self.prices(), choosing=ways, thinking=self.thinking
+        )

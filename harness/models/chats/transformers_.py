@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from guidebench.harness.models.access import Local, Writing
 from guidebench.harness.models.choosing import Choosing
+from guidebench.harness.models.reasoning import Reasoning
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @register.chat("transformers")
 @dataclass(frozen=True)
-class Transformers(Local, Choosing, Writing):
+class Transformers(Local, Choosing, Reasoning, Writing):
     """Asks a language model that runs on this machine and returns its text as the answer, or how likely it says each of
     some candidates."""
 
@@ -24,8 +25,10 @@ class Transformers(Local, Choosing, Writing):
     free, accepts frames too)."""
     revision: str | None = None
     """Branch, tag or commit of the repository; null means its main branch (choice)."""
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Precision of weights and computation (choice: most models are published in it)."""
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """Precision of weights and computation. auto means that of the model's recipe: float32 below a billion parameters,
+    bfloat16 above; of a model without a recipe the files here tell the number, else recorded calls tell the precision,
+    else it is bfloat16 (choice: most models are published in bfloat16, in which many CPUs are slow)."""
     trust_remote_code: bool = False
     """Whether code from the repository may run on this machine with your full permissions (choice: only on request)."""
 
@@ -39,5 +42,6 @@ class Transformers(Local, Choosing, Writing):
         from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
-        source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)
-        return TransformersModel(source, batch_size=self.batch_size)
+        dtype: Any = self.resolved().dtype
+        source = Source(self.model, self.revision, dtype, self.device or device, self.trust_remote_code)
+        return TransformersModel(source, batch_size=self.batch_size, thinking=self.thinking)

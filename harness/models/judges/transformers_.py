@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.access import Local, sees_nothing, unchoosable
@@ -36,8 +36,10 @@ class Transformers(Local):
     clips: Literal["video", "images"] = "video"
     """Form in which frames are passed; a model without video input gets images (Perception-LM takes a list of frames as
     a video)."""
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Precision of weights and computation (choice: most models are published in it)."""
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """Precision of weights and computation. auto means that of the model's recipe: float32 below a billion parameters,
+    bfloat16 above; of a model without a recipe the files here tell the number, else recorded calls tell the precision,
+    else it is bfloat16 (choice: most models are published in bfloat16, in which many CPUs are slow)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
     """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
     (choice: the paper's model takes 0.46 s per clip, 45 steps at its 97 steps/s (VLM-RB, tables 5 and 6); 1024 leaves
@@ -75,5 +77,6 @@ class Transformers(Local):
         from guidebench.harness.models.backends.transformers_.loaded_model import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
-        source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)
+        dtype: Any = self.resolved().dtype
+        source = Source(self.model, self.revision, dtype, self.device or device, self.trust_remote_code)
         return TransformersModel(source, self.scoring, self.clips, self.batch_size)

@@ -24,8 +24,8 @@ class Tiny(ModelSet):
         forms = role.asker.answer_forms if issubclass(role.asker, AskingPart) else {}
         settings: dict[str, Any] = {}
         if role.kind == "chat" and CHOICE in forms.get(role.role, ()) and not role.asker.shows_frames:
-            settings = {"model": "smollm2_135m", "dtype": "float32", "answer": CHOICE}
+            settings = {"model": "smollm2_135m", "answer": CHOICE}
         elif role.kind == "embedder" and role.model("transformers") is role.model(TEXT_EMBEDDER):
-            settings = {"model": "minilm_l6", "dtype": "float32"}
+            settings = {"model": "minilm_l6"}
         words = {f"{role.role}.{name}": value for name, value in settings.items()}
         return {role.role: "transformers", **words} if words else {}

@@ -37,7 +37,8 @@ def findings_of(judge: str = "transformers", **settings: Any) -> dict[str, Findi
 
 
 def test_a_model_directory_is_weighed_loaded_and_asked(qwen: Path) -> None:
-    findings = findings_of(model=str(qwen), dtype="float32", device="cpu")
+    findings = findings_of(model=str(qwen), device="cpu")
+    assert "at work in float32 on cpu" in findings["memory"].text, "a small model's precision"
     assert list(findings) == ["files", "digest", "memory", "call"] and all(finding.ok for finding in findings.values())
     assert findings["digest"].text == digests.of_model(qwen)
     millions = sum(file.stat().st_size for file in qwen.glob("*.safetensors")) / 4e6

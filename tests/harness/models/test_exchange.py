@@ -16,6 +16,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.models import cassette_checks, exchange, study_models
+from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
@@ -160,6 +161,30 @@ def test_questions_are_counted_once_and_models_apart(study: Path) -> None:
     assert (tiny.failures, other.failures) == ({"timeout": 2}, {"timeout": 1})
     assert (tiny.spent.calls, tiny.spent.usd, other.spent.calls) == (10, 5.0, 5)
     assert statistics.images == 3
+
+
+def test_a_cassette_tells_digests_licences_and_prices_of_its_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    smollm2, hosted = recipes.recipe("smollm2_135m"), recipes.recipe("gpt-4o")
+    assert smollm2 is not None and hosted is not None
+    cassette = Cassette([], tmp_path / "models" / "shard-1.sqlite")
+    identities = {"small": {"digest": smollm2.digest}, "gpt-4o": {"model": "gpt-4o", "digest": "no digest"}, "x": {}}
+    for number, (name, identity) in enumerate(identities.items()):
+        request = CALLS[1][0].request(identity, ticket_of(number))
+        cassette.record(CassetteEntry(request, ticket_of(number), name, Answer("yes", "", TOOK), {}, TOOK))
+    cassette.close()
+    assert {model.model: model.digests for model in stats(tmp_path).models} == {
+        "small": (smollm2.digest,), "gpt-4o": (), "x": ()
+    }  # fmt: skip
+    assert cli.main(["models", "stats", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"digest    {smollm2.digest}\n  licence   Apache-2.0\n  price     free by the token" in out
+    assert f"licence   {hosted.licence}\n  price     2.5 / 10 USD per million tokens, 2024-08-06" in out
+    assert "licence   unknown, since it has no recipe\n  price     unknown" in out
+    assert cli.main(["models", "stats", "--json", str(tmp_path)]) == 0
+    models = {model["model"]: model for model in json.loads(capsys.readouterr().out)["models"]}
+    assert models["small"]["digests"] == [smollm2.digest] and models["gpt-4o"]["licence"] == hosted.licence
 
 
 def test_an_export_replaces_nothing_and_leaves_nothing_behind(study: Path, file: Path) -> None:

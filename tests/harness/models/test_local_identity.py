@@ -94,6 +94,8 @@ def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_ol
     named_replay = train(*words, "text_embedder.digest=null", packs=[(0,)], models=replay)
     shutil.rmtree(encoder)
     unnamed_replay = train(*words, packs=[(0,)], models=replay)
-    for replayed in (named_replay, unnamed_replay):
+    for replayed, roles in ((named_replay, None), (unnamed_replay, ["text_embedder"])):
+        (run,) = replayed.glob("*/*/*/seed-0/run.json")
+        assert read_json(run)["provenance"].get("replayed") == roles, "the roles whose models were not here"
         assert [path.parent.name for path in replayed.glob("*/*/*/cell.json")] == [file.parent.name]
         assert rows(replayed) == rows(first)

@@ -14,8 +14,9 @@ import pytest
 
 from guidebench.harness import reader_process
 from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
 from guidebench.harness.identity import digests
-from guidebench.harness.models import named_cassettes
+from guidebench.harness.models import named_cassettes, study_models
 from guidebench.harness.models.calls import Answer, ChatCall, Message, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, merge
 
@@ -74,3 +75,14 @@ def test_a_row_that_is_not_ours_is_refused_with_what_to_do_each_time(study: Path
     for _ in range(2):
         with pytest.raises(UserError, match=r"row 1 of answers is not what .*; nothing of it is used: ask for another"):
             named_cassettes.files(study)
+
+
+def test_several_are_named_with_commas_and_the_missing_one_is_said(study: Path, tmp_path: Path) -> None:
+    merged = study / "models" / MERGED
+    other, comma = tmp_path / "other.sqlite", tmp_path / "a,b.sqlite"
+    for copied in (other, comma):
+        copied.write_bytes(merged.read_bytes())
+    assert study_models.named_sources(Models(cassette=f"{other},{study}, {other}")) == [other, merged]
+    assert study_models.named_sources(Models(cassette=str(comma))) == [comma], "a path may hold a comma"
+    with pytest.raises(UserError, match=r"models\.cassette=\S+/nowhere: no recorded calls there"):
+        study_models.named_sources(Models(cassette=f"{other},{tmp_path}/nowhere"))

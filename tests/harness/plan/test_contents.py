@@ -233,6 +233,103 @@ def test_show_prints_the_digest(model: Path, capsys: pytest.CaptureFixture[str])
     assert str(digests.of_model(model)) in output and f"cell {plan_cell(model).id}" in output
 
 
+# Settings that follow from the files
+
+
+CHOOSING = ("suite=housekeep", "method=model_as_agent", "profile=smoke", "performer=transformers", "seeds=1")
+
+
+def weights(folder: Path, parameters: int = 4) -> Path:
+    """Write a model whose weights are so many numbers, in a file that can be read."""
+    encoder(folder)
+    header = json.dumps({"x": {"dtype": "F32", "shape": [parameters], "data_offsets": [0, 4 * parameters]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4 * parameters))
+    return folder
+
+
+def plan_chooser(model: Path | str, *words: str) -> Cell:
+    (cell,) = matrix.plan([*CHOOSING, f"performer.model={model}", *words]).cells
+    return cell
+
+
+def dtype_and_layer(cell: Cell) -> tuple[str, str]:
+    dtype = cell.settings["performer.dtype"]
+    return dtype.value, dtype.layer
+
+
+@pytest.mark.parametrize(("model", "dtype"), [("smollm2_135m", "float32"), ("qwen2_5_vl_7b", "bfloat16")])
+def test_the_precision_of_a_recipe_is_resolved_before_the_id(model: str, dtype: str) -> None:
+    usual, typed, auto = (
+        plan_chooser(model, *words) for words in ((), (f"performer.dtype={dtype}",), ("performer.dtype=auto",))
+    )
+    assert dtype_and_layer(usual) == dtype_and_layer(auto) == (dtype, "performer 'transformers'")
+    assert usual.id == typed.id == auto.id and record(usual)["settings"]["performer.dtype"]["value"] == dtype
+    assert usual.variant == "" and "dtype=auto" not in auto.variant
+    assert (
+        usual.section("performer").dtype
+        == dtype
+        != plan_chooser(model, "performer.dtype=float16").settings["performer.dtype"].value
+    )
+
+
+def test_a_model_without_a_recipe_has_the_precision_of_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = weights(tmp_path / "models" / "chooser", parameters=5_000)
+    assert dtype_and_layer(plan_chooser(model))[0] == "float32"
+    monkeypatch.setattr(recipes, "SMALL", 5e-6)
+    cell = plan_chooser(model)
+    assert dtype_and_layer(cell)[0] == "bfloat16" and "5e-06 billion" in cell.settings["performer.dtype"].source
+    (model / "adapter_model.safetensors").write_bytes((model / "model.safetensors").read_bytes())
+    (model / "model.safetensors").unlink()
+    monkeypatch.setattr(recipes, "SMALL", 1)
+    assert dtype_and_layer(plan_chooser(model))[0] == "bfloat16", "an adapter says nothing of the model beneath it"
+
+
+def test_where_the_files_are_not_here_record_or_recorded_calls_tell_the_precision(tmp_path: Path) -> None:
+    model = weights(tmp_path / "models" / "chooser")
+    cell = plan_chooser(model)
+    study = on_record(cell, tmp_path / "study")
+    identity = {
+        "backend": "transformers",
+        "trust_remote_code": False,
+        "dtype": "float32",
+        "digest": cell.digests["performer"],
+    }
+    calls = cassette(tmp_path / "calls.sqlite", identity, role="performer")
+    both = cassette(tmp_path / "both.sqlite", identity, {**identity, "dtype": "float16"}, role="performer")
+    shutil.rmtree(model)
+    assert dtype_and_layer(plan_chooser(model)) == ("bfloat16", "performer 'transformers'")
+    replanned = plan_chooser(model, f"output={study}")
+    assert dtype_and_layer(replanned) == ("float32", "record") and replanned.id == cell.id
+    replayed = plan_chooser(model, f"models.cassette={calls}")
+    assert dtype_and_layer(replayed) == ("float32", "cassette") and replayed.id == cell.id
+    says = "answers with performer.dtype=float16 and float32, .* say which one with performer.dtype="
+    check_refused(says, plan_chooser, model, f"models.cassette={both}")
+
+
+def test_a_choice_is_not_made_by_a_model_that_reasons_first() -> None:
+    usual, off, choosing = (
+        plan_chooser("smollm2_135m", *words)
+        for words in ((), ("performer.thinking=off",), ("performer.thinking=off", "performer.answer=choice"))
+    )
+    assert len({usual.id, off.id, choosing.id}) == 3 and "performer.thinking=off" in off.variant
+    before = record(usual)
+    del before["settings"]["performer.thinking"]
+    assert rehashed(before) == usual.id, "a record of before there was the setting keeps its id"
+    says = (
+        r"performer\.thinking=64 has the model reason .* set performer\.thinking=off, or leave performer\.answer=choice"
+    )
+    check_refused(says, plan_chooser, "smollm2_135m", "performer.thinking=64", "performer.answer=choice")
+    check_refused("performer.thinking=0: expected", plan_chooser, "smollm2_135m", "performer.thinking=0")
+
+
+def test_show_prints_the_precision_that_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", *CHOOSING, "performer.model=smollm2_135m", "--json"]) == 0
+    (shown_cell,) = json.loads(capsys.readouterr().out)
+    assert shown_cell["settings"]["performer.dtype"]["value"] == "float32"
+
+
 # Runs on record
 
 

@@ -99,6 +99,14 @@ def test_the_top_rows_that_differ_from_all_others_lead_and_other_profiles_and_co
     assert any("different commits" in note and "aaaaaaaaaaaa+: 8 runs" in note for note in summary.notes)
 
 
+def test_a_row_that_was_replayed_without_its_models_says_so_once(writer: Writer) -> None:
+    writer.cell("a", UER)
+    writer.cell("b", UER, method="per", provenance={"replayed": ["scorer", "performer"]})
+    replayed = [note.partition(": ")[::2] for note in writer.summary(2_000).notes if "model not here" in note]
+    assert [sentence for _, sentence in replayed] == ["replayed, model not here (scorer, performer)"]
+    assert replayed[0][0].endswith(", per")
+
+
 def test_configurations_that_share_a_name_are_told_apart_by_their_models_or_a_number_and_never_by_a_hash(
     writer: Writer,
 ) -> None:

@@ -49,12 +49,16 @@ from guidebench.harness.models.calls import (
     Usage,
     request_begins,
 )
+from guidebench.harness.models.reasoning import OFF, Thinking, detail, split
 
 CONTINUED: Mapping[str, Json] = {"continue_final_message": True, "add_generation_prompt": False}
 """Request fields with which vLLM and similar servers continue the last message instead of answering it."""
 UNCONTINUED = "does not continue an answer that is begun for it"
 UNSCORED = "tells no log-probabilities"
 UNSCORED_PROMPT = "tells no log-probabilities of a prompt (prompt_logprobs)"
+TEMPLATE, SWITCH = "chat_template_kwargs", "enable_thinking"
+"""Field of a request, which servers of open models know, that sets variables of the model's chat template; and the one
+by which a model reasons or not."""
 REJECTED: Mapping[str, str] = {
     "prompt_logprobs": UNSCORED_PROMPT,
     **dict.fromkeys(CONTINUED, UNCONTINUED),
@@ -78,11 +82,11 @@ class OpenAIModel:
 
     def __init__(
         self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED,
-        choosing: Choosing | None = None,
+        choosing: Choosing | None = None, thinking: Thinking = None,
     ) -> None:  # fmt: skip
-        """`model`: recipe, or the server's name of the model; `choosing`: None for a model that does not choose. Raises
-        UserError for a recipe that no server offers."""
-        self._choosing = choosing
+        """`model`: recipe, or the server's name of the model; `choosing`: None for a model that does not choose;
+        `thinking`: the setting of a chat. Raises UserError for a recipe that no server offers."""
+        self._choosing, self._thinking = choosing, thinking
         self._model, self._served, self._server = model, recipes.server_name(model), server
         self._scoring, self._detail, self._prices = scoring, detail, prices
         self._rejected_fields: set[str] = set()
@@ -115,7 +119,7 @@ class OpenAIModel:
         tokens_in = images * ((recipe.tokens_per_image if recipe else 0) or IMAGE_TOKENS) + _bytes(call)
         requests, tokens_out = 1, 1 if self._scoring == "prefill" else SPOKEN
         if isinstance(call, ChatCall):
-            requests, tokens_out = (1 + REPAIRS if call.schema is not None else 1), call.max_tokens
+            requests, tokens_out = (1 + REPAIRS if call.schema is not None else 1), self._most_written(call)
         elif isinstance(call, ChoiceCall) and self._choosing is not None:
             requests, tokens_out = self._choosing.requests(len(call.candidates)), 1
         elif isinstance(call, EmbedCall):
@@ -193,7 +197,7 @@ class OpenAIModel:
         ) -> Completion:
             nonlocal spent
             try:
-                completion, usage = await self._complete(messages, body, extra)
+                completion, usage = await self._complete(messages, body, {**extra, **(self._switched() or {})})
             except Failure as failure:
                 spent = spent.plus(failure.usage)
                 raise
@@ -219,30 +223,50 @@ class OpenAIModel:
     async def _chat(self, call: ChatCall) -> Reply:
         """Return text, or the object that fits the schema. The messages always contain the schema too: servers without
         schema support ignore its field, and their answers are repaired."""
-        body: dict[str, Json] = {"max_tokens": call.max_tokens, "temperature": call.temperature}
+        body: dict[str, Json] = {"max_tokens": self._most_written(call), "temperature": call.temperature}
         if call.schema is None:
-            completion, usage = await self._complete(call.messages, body)
+            completion, usage = await self._complete(call.messages, body, self._switched())
             cut = CUT_OFF if completion.finish == "length" else {}
-            return Reply(completion.text, usage, {**self._served_by(completion.served_by), **cut})
+            text, recorded = self._without_reasoning(completion)
+            if not text.strip():
+                raise Failure("empty", "the model reasoned and answered nothing", usage)
+            return Reply(text, usage, {**self._served_by(completion.served_by), **recorded, **cut})
         form = {"name": "answer", "schema": dict(call.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
         messages, usage = with_schema(call.messages, call.schema), Usage()
         for repairs_left in reversed(range(REPAIRS + 1)):
             try:
-                completion, request_usage = await self._complete(messages, body)
+                completion, request_usage = await self._complete(messages, body, self._switched())
             except Failure as failure:
                 failure.usage = usage.plus(failure.usage)
                 raise
             usage = usage.plus(request_usage)
+            text, recorded = self._without_reasoning(completion)
             try:
-                return Reply(in_schema(completion.text, call.schema), usage, self._served_by(completion.served_by))
+                return Reply(in_schema(text, call.schema), usage, {**self._served_by(completion.served_by), **recorded})
             except Unreadable as error:
                 if completion.finish == "length":
                     raise Failure("malformed", f"cut off after {call.max_tokens} tokens: {error}", usage) from None
                 if not repairs_left:
                     raise Failure("malformed", f"after {REPAIRS} repairs {error}", usage) from None
-                messages = with_repair(messages, completion.text, error)
+                messages = with_repair(messages, text, error)
         raise AssertionError("the last attempt returns or raises")
+
+    def _most_written(self, call: ChatCall) -> int:
+        """Return the most tokens of an answer to a chat and of the reasoning before it."""
+        return call.max_tokens + (self._thinking if isinstance(self._thinking, int) else 0)
+
+    def _switched(self) -> dict[str, Json] | None:
+        """Return the field of a request that has the model reason or not; None if its template decides."""
+        return None if self._thinking is None else {TEMPLATE: {SWITCH: self._thinking != OFF}}
+
+    def _without_reasoning(self, completion: Completion) -> tuple[str, dict[str, float | str]]:
+        """Return an answer's text, and the details that hold the reasoning, whether the server tells it apart or writes
+        it before the answer. Without the setting `thinking` all that the server writes is the answer."""
+        if self._thinking is None:
+            return completion.text, {}
+        reasoning, text = split(completion.text)
+        return text, detail(completion.reasoning or reasoning)
 
     async def _embed(self, call: EmbedCall) -> Reply:
         """Return the vectors of texts, float32 [n, d]."""
@@ -310,6 +334,10 @@ class OpenAIModel:
         if failure.kind != "rejected":
             return None
         message = str(failure)
+        if TEMPLATE in fields and TEMPLATE in message:
+            raise UserError(
+                f"{self._server.name} rejects {TEMPLATE}, which chat.thinking={self._thinking} needs; leave it out"
+            )
         needed = next((name for name in REJECTED if name in fields and name in message), None)
         if needed is not None:
             raise self._unable(REJECTED[needed])

@@ -49,6 +49,8 @@ class Completion(NamedTuple):
     """Name of the model that the server reports."""
     tokens_in: int
     tokens_out: int
+    reasoning: str = ""
+    """What the model reasoned before its answer, of servers that tell it apart."""
     prompt: tuple[PromptToken, ...] | None = None
     """None if the server returns no log-probabilities of the prompt (`prompt_logprobs`)."""
 
@@ -68,6 +70,7 @@ def completion(body: Json) -> Completion:
         served_by=body.get("model") or "",
         tokens_in=usage.get("prompt_tokens") or 0,
         tokens_out=usage.get("completion_tokens") or 0,
+        reasoning=message.get("reasoning_content") or message.get("reasoning") or "",
         prompt=None if prompt is None else tuple(_prompt_token(position) for position in prompt),
     )
 
@@ -146,7 +149,7 @@ _GENERATED_TOKEN = _object(tuple(_SCORED_TOKEN), **_SCORED_TOKEN, top_logprobs=_
 _USAGE = _or_null(_object(prompt_tokens=_COUNT, completion_tokens=_COUNT))
 _CHOICE = _object(
     ["message"],
-    message=_object(content=_TEXT, refusal=_TEXT),
+    message=_object(content=_TEXT, refusal=_TEXT, reasoning_content=_TEXT, reasoning=_TEXT),
     finish_reason=_TEXT,
     logprobs=_or_null(_object(content=_or_null(_list_of(_GENERATED_TOKEN)))),
 )

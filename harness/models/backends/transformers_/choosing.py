@@ -16,7 +16,6 @@ was asked before.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,10 +27,11 @@ import torch
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.answers import choice_of, yes_share
+from guidebench.harness.models.backends.transformers_ import reasoning
 from guidebench.harness.models.backends.transformers_.batching import Batcher, out_of_memory
 from guidebench.harness.models.backends.transformers_.judging import Clips, check_vision, noise, reads_videos
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.prefixes import Prefixes, last_logits
+from guidebench.harness.models.backends.transformers_.prefixes import Prefixes, last_logits, repeated
 from guidebench.harness.models.backends.transformers_.rendering import (
     end_tokens,
     frames_of,
@@ -41,6 +41,7 @@ from guidebench.harness.models.backends.transformers_.rendering import (
     tokens_of,
 )
 from guidebench.harness.models.calls import ChoiceCall, JudgeCall, Message, Reply, Usage
+from guidebench.harness.models.reasoning import Thinking
 
 PART = 16
 """Candidates that are computed together (choice: each takes a copy of the prompt's keys and values)."""
@@ -106,15 +107,19 @@ class Tree(NamedTuple):
 class Choosing:
     """Scores the candidates of calls."""
 
-    def __init__(self, loaded: LoadedModel, batcher: Batcher, clips: Clips = "images") -> None:
-        """Raise UserError for a model that writes no text, or one that names no token for the end of its turn.
-        `clips`: form in which the frames of a judged clip are passed, to a model that reads videos."""
+    def __init__(
+        self, loaded: LoadedModel, batcher: Batcher, clips: Clips = "images", thinking: Thinking = None
+    ) -> None:
+        """`clips`: form in which the frames of a judged clip are passed, to a model that reads videos; `thinking`: the
+        chat's setting. Raise UserError for a model that writes no text, one that names no token for the end of its
+        turn, and one that would reason first."""
         if loaded.kind == "embedding":
             raise UserError(
                 f"model {loaded.name!r} writes no text, so it chooses among none; choose one for text-generation or "
                 f"image-text-to-text"
             )
-        self._loaded, self._batcher = loaded, batcher
+        reasoning.check(loaded, thinking)
+        self._loaded, self._batcher, self._thinking = loaded, batcher, thinking
         self._ends = end_tokens(loaded) or [loaded.tokenizer.eos_token_id]
         if None in self._ends:
             raise UserError(
@@ -153,7 +158,8 @@ class Choosing:
     def _choice(self, call: ChoiceCall, video: Array | None = None) -> Choice:
         """Return the tokens of a call, whose images are passed as a `video`, uint8 [L, height, width, 3], if given."""
         loaded, images = self._loaded, readable_images(self._loaded, call.messages)
-        text = render(loaded, [_conversed(message, video is not None) for message in call.messages]) + call.prefix
+        conversation = [_conversed(message, video is not None) for message in call.messages]
+        text = render(loaded, conversation, **reasoning.switched(self._thinking)) + call.prefix
         candidates = continuations(loaded.tokenizer, text, call.candidates, loaded.name)
         inputs = tokens_of(loaded, [text], [images]) if video is None else frames_of(loaded, [text], [video], True)
         choice = Choice(inputs, candidates)
@@ -204,8 +210,7 @@ class Choosing:
             if following is not None:
                 positions = torch.arange(following, following + longest, device=model.device)
                 more["position_ids"] = positions.expand(3, len(part), longest)
-            cache = copy.deepcopy(output.past_key_values)
-            cache.batch_repeat_interleave(len(part))
+            cache = repeated(output.past_key_values, len(part))
             logits = model(
                 input_ids=ids.to(model.device), attention_mask=mask.to(model.device), past_key_values=cache,
                 use_cache=True, **more,

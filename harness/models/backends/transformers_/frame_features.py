@@ -3,7 +3,8 @@
 Clips in which the agent stands still or bumps into walls repeat frames, and so do padded clips; the language model
 still reads every frame. The tower reads the frames in parts of one size, so that a frame's features do not depend on
 how many frames of a batch differ. Two families are supported, recognised by the shape of their pixels: separate frames
-(Perception-LM), and patches with a grid of time, height and width whose tower attends within one time (Qwen2.5-VL).
+(Perception-LM, SmolVLM), and patches with a grid of time, height and width whose tower attends within one time
+(Qwen2.5-VL, and Qwen3-VL, whose tower also gives features for the first layers of the language model).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Features(NamedTuple):
     """Replacement for a vision tower's output."""
 
     pooler_output: Any
+    deepstack_features: Any = None
+    """Features that are added to those of the first layers of the language model, one entry for each layer."""
 
 
 def with_frame_features(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
@@ -36,34 +39,36 @@ def with_frame_features(model: Any, inputs: Mapping[str, Any], clips: Sequence[A
         return model_inputs
     grid = model_inputs.get(f"{kind}_grid_thw")
     if grid is not None and pixels.ndim == 2:
-        features: Any = _of_patches(model.model, kind, pixels, grid, clips)
+        features = _of_patches(model.model, kind, pixels, grid, clips)
     elif pixels.ndim == 5:
-        features = _of_frames(model.model, pixels.flatten(0, 1) if kind == "video" else pixels, clips)
+        features = Features(_of_frames(model.model, pixels, clips))
     else:
         return model_inputs
     del model_inputs["pixel_values_videos" if kind == "video" else "pixel_values"]
-    return model_inputs | {"mm_encoder_outputs": {kind: Features(features)}}
+    return model_inputs | {"mm_encoder_outputs": {kind: features}}
 
 
 def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch.Tensor:
-    """Encode pixels [frames, 3, h, w], or [frames, tiles, 3, h, w] of images, as [frames · tiles, tokens, features]."""
+    """Encode pixels [frames, tiles, 3, h, w] or [clips, frames of a clip · tiles, 3, h, w] as [frames · tiles, tokens,
+    features]."""
     first, group_of = distinct(clips, 1)
-    tiled = pixels if pixels.ndim == 5 else pixels[:, None]
-    features = [body.get_image_features(pixel_values=tiled[part]).pooler_output for part in parts(first, clips, 1)]
-    by_frame: torch.Tensor = torch.cat(features).unflatten(0, (-1, tiled.shape[1]))  # type: ignore[no-untyped-call]
-    return by_frame[group_of].flatten(0, 1)
+    tiled: torch.Tensor = pixels.flatten(0, 1).unflatten(0, (len(group_of), -1))  # type: ignore[no-untyped-call]
+    features = []
+    for part in parts(first, clips, 1):
+        output = body.get_image_features(pixel_values=tiled[part]).pooler_output
+        joined = output if isinstance(output, torch.Tensor) else torch.cat([*output])
+        features.append(joined.reshape(len(part), tiled.shape[1], -1, joined.shape[-1]))
+    return torch.cat(features)[group_of].flatten(0, 1)
 
 
-def _of_patches(
-    body: Any, kind: str, pixels: torch.Tensor, grid: torch.Tensor, clips: Sequence[Array]
-) -> tuple[torch.Tensor]:
+def _of_patches(body: Any, kind: str, pixels: torch.Tensor, grid: torch.Tensor, clips: Sequence[Array]) -> Features:
     """Encode patches [clips · times · height · width, d] with a grid [n, 3] of equal rows as concatenated features."""
     _, height, width = grid[0].tolist()
     times = int(grid[:, 0].sum()) // len(clips)
     together = -(-len(clips[0]) // times)
     first, group_of = distinct(clips, together)
     units = pixels.reshape(len(clips) * times, height * width, -1)
-    encoded = []
+    encoded: list[list[torch.Tensor]] = []
     for part in parts(first, clips, together):
         if kind == "video":
             shape = grid.new_tensor([[len(part), height, width]])
@@ -71,9 +76,11 @@ def _of_patches(
         else:
             shape = grid.new_tensor([[1, height, width]]).expand(len(part), 3)
             output = body.get_image_features(units[part].flatten(0, 1), image_grid_thw=shape)
-        features = torch.cat(list(output.pooler_output))
-        encoded.append(features.reshape(len(part), -1, features.shape[-1]))
-    return (torch.cat(encoded)[group_of].flatten(0, 1),)
+        layers = [output.pooler_output, *(getattr(output, "deepstack_features", None) or ())]
+        joined = [torch.cat(list(layer)) for layer in layers]
+        encoded.append([features.reshape(len(part), -1, features.shape[-1]) for features in joined])
+    pooled, *deeper = ((torch.cat(layer)[group_of].flatten(0, 1),) for layer in zip(*encoded, strict=True))
+    return Features(pooled, deeper)
 
 
 def parts(positions: Sequence[int], clips: Sequence[Array], together: int) -> list[list[int]]:

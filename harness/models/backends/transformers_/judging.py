@@ -8,7 +8,6 @@ text, such as Perception-LM's, leave only their header to share; their clips are
 
 from __future__ import annotations
 
-import copy
 import inspect
 import sys
 from collections import OrderedDict
@@ -25,6 +24,7 @@ from guidebench.harness.models.backends.recipes import Scoring
 from guidebench.harness.models.backends.transformers_.batching import out_of_memory
 from guidebench.harness.models.backends.transformers_.frame_features import with_frame_features
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
+from guidebench.harness.models.backends.transformers_.prefixes import repeated
 from guidebench.harness.models.backends.transformers_.rendering import decode_generated, frames_of, render
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 
@@ -135,8 +135,7 @@ class Judging:
     def _resumed(self, inputs: Mapping[str, Any], length: int) -> torch.Tensor:
         """Compute the logits from the cached keys and values of the first `length` tokens."""
         ids = inputs["input_ids"]
-        cache = copy.deepcopy(self._prefix(ids[:1, :length]))
-        cache.batch_repeat_interleave(ids.shape[0])
+        cache = repeated(self._prefix(ids[:1, :length]), ids.shape[0])
         rest = dict(inputs)
         for name in ("input_ids", "mm_token_type_ids", "token_type_ids"):
             if name in rest:

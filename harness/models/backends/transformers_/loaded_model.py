@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from guidebench.harness.models.backends.recipes import Dtype
+
 Kind = Literal["vision", "text", "embedding"]
 """Whether a model generates text from images and text, generates text from text only, or only embeds."""
 
 
-Dtype = Literal["bfloat16", "float16", "float32"]
 PoolName = Literal["auto", "mean", "last_and_mean"]
 
 

@@ -21,6 +21,7 @@ from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
 from guidebench.harness.models.backends.transformers_.s3d import S3DEmbedding
 from guidebench.harness.models.calls import Call, ChatCall, ChoiceCall, EmbedCall, JudgeCall, Reply, Usage, VideoCall
+from guidebench.harness.models.reasoning import Thinking
 
 
 class TransformersModel:
@@ -28,10 +29,12 @@ class TransformersModel:
     what waits together."""
 
     def __init__(
-        self, source: Source, scoring: Scoring = "prefill", clips: Clips = "video", batch_size: int | None = None
-    ) -> None:
-        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: as `Batcher` reads it."""
-        self._source, self._scoring, self._clips = source, scoring, clips
+        self, source: Source, scoring: Scoring = "prefill", clips: Clips = "video", batch_size: int | None = None,
+        thinking: Thinking = None,
+    ) -> None:  # fmt: skip
+        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: as `Batcher` reads it;
+        `thinking`: the setting of a chat."""
+        self._source, self._scoring, self._clips, self._thinking = source, scoring, clips, thinking
         self._loaded = load(source)
         self._batcher = Batcher(batch_size, self._loaded.device)
         self._slowest = 0.0
@@ -57,7 +60,8 @@ class TransformersModel:
     def estimate(self, call: Call) -> Usage:
         """Return the most output tokens, the images, and the seconds of the slowest call so far; the cost in USD is
         0."""
-        written = (1 + REPAIRS) * call.max_tokens if isinstance(call, ChatCall) else 0
+        reasoning = self._thinking if isinstance(self._thinking, int) else 0
+        written = (1 + REPAIRS) * (call.max_tokens + reasoning) if isinstance(call, ChatCall) else 0
         return Usage(1, tokens_out=written, images=len(call.images()), seconds=self._slowest)
 
     async def close(self) -> None:
@@ -92,11 +96,11 @@ class TransformersModel:
 
     @functools.cached_property
     def _chatting(self) -> Chatting:
-        return Chatting(self._loaded, self._batcher)
+        return Chatting(self._loaded, self._batcher, self._thinking)
 
     @functools.cached_property
     def _choosing(self) -> Choosing:
-        return Choosing(self._loaded, self._batcher, self._clips)
+        return Choosing(self._loaded, self._batcher, self._clips, self._thinking)
 
     @functools.cached_property
     def _embedding(self) -> Embedding | OpenClipEmbedding | S3DEmbedding:

@@ -7,6 +7,7 @@ networks in which each layer attends to all tokens so far are computed so.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -84,6 +85,14 @@ class Prefixes:
         self.bytes += _bytes(layers)
         while self.bytes > self._limit:
             self.bytes -= _bytes(self._chunks.popitem(last=False)[1])
+
+
+def repeated(cache: Any, count: int) -> Any:
+    """Return a copy of the cache of one text that holds the text in each of `count` rows. Layers of any kind can be
+    reordered, while only those of attention can be repeated."""
+    rows = copy.deepcopy(cache)
+    rows.reorder_cache(torch.zeros(count, dtype=torch.long))
+    return rows
 
 
 def last_logits(model: Any, count: int) -> dict[str, int]:

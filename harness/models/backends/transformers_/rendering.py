@@ -18,10 +18,15 @@ FRAMES_PER_SECOND = 2.0
 environment step has no duration (choice)."""
 
 
-def render(loaded: LoadedModel, conversation: Sequence[Any]) -> str:
-    """Return a conversation as text up to the model's turn; without a template, its texts separated by blank lines."""
-    template = getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
-    if template is None:
+def template_of(loaded: LoadedModel) -> str | None:
+    """Return the chat template of a model, None for a base model."""
+    return getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
+
+
+def render(loaded: LoadedModel, conversation: Sequence[Any], **variables: bool) -> str:
+    """Return a conversation as text up to the model's turn; without a template, its texts separated by blank lines.
+    `variables`: further ones of the template."""
+    if template_of(loaded) is None:
         texts = [part["text"] for message in conversation for part in message["content"] if part["type"] == "text"]
         return "\n\n".join(texts) + "\n\n"
     if loaded.kind == "text":
@@ -29,7 +34,9 @@ def render(loaded: LoadedModel, conversation: Sequence[Any]) -> str:
             {"role": message["role"], "content": "".join(part["text"] for part in message["content"])}
             for message in conversation
         ]
-    return str(loaded.processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True))
+    return str(
+        loaded.processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True, **variables)
+    )
 
 
 def parts_of(message: Message) -> dict[str, Any]:

@@ -77,6 +77,13 @@ def test_a_published_name_finds_its_recipe_and_a_strange_one_stands_as_it_is() -
     assert recipes.server_name("qwen2_5_vl_3b") == recipes.repository("qwen2_5_vl_3b") == "Qwen/Qwen2.5-VL-3B-Instruct"
 
 
+def test_a_model_below_a_billion_parameters_is_computed_in_float32_unless_its_entry_says_otherwise() -> None:
+    stated = {"parameters = 1": "bfloat16", "parameters = 0.999": "float32", "parameters = 0": "bfloat16"}
+    stated |= {'parameters = 0.5\ndtype = "float16"': "float16"}
+    dtypes = {text: recipes.parse(ENTRY.replace("parameters = 1", text))["model"].dtype for text in stated}
+    assert dtypes == stated
+
+
 def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
     usage = Usage(calls=3, tokens_in=2_000_000, tokens_out=500_000)
     assert recipes.price("gpt-4o-mini", usage) == pytest.approx(2 * 0.15 + 0.5 * 0.60)
@@ -100,6 +107,7 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
         ("parameters = 1", 'parameters = "1B"', "model.parameters"),
         ("parameters = 1", "parameters = inf", "model.parameters"),
         ("parameters = 1", "parameters = 1\nprice = 3", "model.price"),
+        ("parameters = 1", 'parameters = 1\ndtype = "int8"', "model.dtype"),
         (
             "parameters = 1",
             'parameters = 1\nprice = {usd_in = 1, usd_out = 2, held = "2024", source = "x"}',

@@ -60,6 +60,27 @@ def test_prefill_begins_the_answer_and_scores_the_next_token() -> None:
     assert body["top_logprobs"] == 20 and body["temperature"] == 0.0
 
 
+def test_the_reasoning_of_a_server_is_recorded_and_no_part_of_the_answer() -> None:
+    call = ChatCall((Message("user", ("What now?",)),), max_tokens=20)
+    apart, inside = completion("sleep"), completion("<think>\nIt is dark.\n</think>\n\nsleep")
+    apart["choices"][0]["message"]["reasoning_content"] = "It is dark."
+    for response in (apart, inside):
+        (reply,), (body,) = ask(lambda body, response=response: (200, response), call, thinking=300)
+        assert reply.value == "sleep" and reply.detail["reasoning"] == "It is dark."
+        assert body["chat_template_kwargs"] == {"enable_thinking": True} and body["max_tokens"] == 320
+    (reply,), (body,) = ask(lambda body: (200, inside), call)
+    assert reply.value.startswith("<think>") and "reasoning" not in reply.detail
+    assert "chat_template_kwargs" not in body and body["max_tokens"] == 20
+    (reply,), (body,) = ask(lambda body: (200, completion("sleep")), call, thinking="off")
+    assert body["chat_template_kwargs"] == {"enable_thinking": False} and body["max_tokens"] == 20
+    thought = completion("<think>It is dark.</think>")
+    (failure,), _ = ask(lambda body: (200, thought), call, thinking=300)
+    assert (failure.kind, failure.usage.tokens_out) == ("empty", 2)
+    refusal = {"error": {"message": "Unrecognized request argument supplied: chat_template_kwargs"}}
+    with pytest.raises(UserError, match=r"rejects chat_template_kwargs, which chat\.thinking=300 needs"):
+        ask(lambda body: (400, refusal), call, thinking=300)
+
+
 def test_logprobs_scores_where_the_model_first_says_either_word() -> None:
     yes, no = {"Yes": 0.75, "No": 0.25}, {" no": 1.0}
     response = completion("Answer: Yes no", logprobs(("Answer", {}), (":", {" Yes": 0.9}), ("Yes", yes), (" no", no)))
