@@ -23,6 +23,7 @@ from guidebench.harness.models.backends.answers import (
     Unreadable,
     answer_index,
     in_schema,
+    repaired,
     with_repair,
     with_schema,
     yes_or_no,
@@ -227,7 +228,8 @@ class OpenAIModel:
                 raise
             usage = usage.plus(request_usage)
             try:
-                return Reply(in_schema(completion.text, call.schema), usage, self._served_by(completion.served_by))
+                detail = {**self._served_by(completion.served_by), **repaired(REPAIRS - repairs_left)}
+                return Reply(in_schema(completion.text, call.schema), usage, detail)
             except Unreadable as error:
                 if completion.finish == "length":
                     raise Failure("malformed", f"cut off after {call.max_tokens} tokens: {error}", usage) from None
