@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-TEXT, CHOICE = "text", "choice"
-"""Forms of a chat's answers (`ModelPart.answer_form`): what it writes, or a choice among candidates by likelihood."""
+TEXT, CHOICE, SCHEMA = "text", "choice", "schema"
+"""Forms of a chat's answers (`ModelPart.answer_form`): what it writes, a choice among candidates by likelihood, or an
+object that it writes under a JSON schema."""
 EVERY_CALL = ("every",)
 """`ModelPart.answers` of a model that answers every kind of call."""
 
@@ -298,8 +299,9 @@ class AskingPart(Part):
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A
     judge in such a role is asked by the part's dialogue and gets no clips."""
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
-    """Role (of `needs`) of a chat -> forms of answers that the part's dialogue takes besides text, such as `choice` for
-    a dialogue that is also a `ChoosesAnswers`. A command selects one by the chat's setting `answer`."""
+    """Role (of `needs`) of a chat -> forms of answers that the part's dialogue takes besides text: `choice` for a
+    dialogue that is also a `ChoosesAnswers`, `schema` for one that is a `WritesObjects`. A command selects one by the
+    chat's setting `answer`."""
     uses_probabilities: ClassVar[tuple[str, ...]] = ()
     """Roles of `answer_forms` in which the dialogue uses the probabilities of the candidates (`Choice.probabilities`)
     and not the chosen one alone. A chat that tells none is refused there."""
@@ -472,6 +474,8 @@ class ModelPart(Part):
     Commands can set `delay` and `timeout` for models that declare them as fields."""
     timeout: float = 120.0
     """Seconds that one answer may take before the model's process is restarted."""
+    constrains: ClassVar[bool] = False
+    """Whether a chat can write under a JSON schema (`SCHEMA`)."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
     answer_form: str = TEXT
