@@ -8,11 +8,13 @@ retried it.
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from guidebench.harness.models.calls import AskModel, ChatCall, Message
 from guidebench.harness.texts import JSON, each_text, mended
@@ -130,6 +132,20 @@ def unlike(answer: Any, form: Mapping[str, Any]) -> str:
     return "" if error is None else f"it does not fit the form of an answer: {error.message:.200}"
 
 
+class ObjectDialogue:
+    """Base of a dialogue that parses JSON objects, which a model may also write under their schemas
+    (`harness.interfaces.questions.WritesObjects`)."""
+
+    by_schema = False
+    """Whether its calls carry the schemas of the objects."""
+
+    def with_schemas(self) -> Self:
+        """Return the dialogue whose calls carry the schemas."""
+        dialogue = copy.copy(self)
+        dialogue.by_schema = True
+        return dialogue
+
+
 class Conversation(NamedTuple, Generic[Read]):
     """The result of a conversation."""
 
@@ -148,19 +164,22 @@ async def converse(
     reminder: Callable[[Misread], str],
     retries: int,
     aim: str = "",
+    schema: Mapping[str, Any] | None = None,
 ) -> Conversation[Read]:
     """Ask until the reply can be read, the retries are used up or a call fails. `aim`: what the dialogue wants to know,
-    if it has several such conversations (`Call.purpose`)."""
+    if it has several such conversations (`Call.purpose`); `schema`: that of the object to write, None for a reply in
+    text."""
     fault = "failed"
     for retry in range(1 + retries):
-        reply = await ask(ChatCall(messages, aim=aim))
+        reply = await ask(ChatCall(messages, schema, aim=aim, repeats=retry > 0))
         if reply.failure:
             return Conversation(None, fault, messages, retry)
-        messages = (*messages, Message("assistant", (str(reply.value)[:ECHOED],)))
+        text = reply.value if isinstance(reply.value, str) else json.dumps(reply.value, ensure_ascii=False)
+        messages = (*messages, Message("assistant", (text[:ECHOED],)))
         try:
             if reply.detail.get("cut_off"):
                 raise Misread("unreadable", "it was cut off before its end")
-            return Conversation(read(str(reply.value)), "", messages, retry)
+            return Conversation(read(text), "", messages, retry)
         except Misread as misread:
             fault = misread.fault
             if retry < retries:

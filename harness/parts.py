@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 AUTO = "auto"
 """Value of a setting that follows from the files which a part reads (`FilePart.of_files`)."""
-TEXT, CHOICE = "text", "choice"
-"""Forms of a chat's answers (`ModelPart.answer_form`): what it writes, or a choice among candidates by likelihood."""
+TEXT, CHOICE, SCHEMA = "text", "choice", "schema"
+"""Forms of a chat's answers (`ModelPart.answer_form`): what it writes, a choice among candidates by likelihood, or an
+object that it writes under a JSON schema."""
 EVERY_CALL = ("every",)
 """`ModelPart.answers` of a model that answers every kind of call."""
 
@@ -319,8 +320,9 @@ class AskingPart(Part):
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A
     judge in such a role is asked by the part's dialogue and gets no clips."""
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
-    """Role (of `needs`) of a chat -> forms of answers that the part's dialogue takes besides text, such as `choice` for
-    a dialogue that is also a `ChoosesAnswers`. A command selects one by the chat's setting `answer`."""
+    """Role (of `needs`) of a chat -> forms of answers that the part's dialogue takes besides text: `choice` for a
+    dialogue that is also a `ChoosesAnswers`, `schema` for one that is a `WritesObjects`. A command selects one by the
+    chat's setting `answer`."""
     uses_probabilities: ClassVar[tuple[str, ...]] = ()
     """Roles of `answer_forms` in which the dialogue uses the probabilities of the candidates (`Choice.probabilities`)
     and not the chosen one alone. A chat that tells none is refused there."""
@@ -498,6 +500,8 @@ class ModelPart(Part):
     """Seconds that one answer may take before the model's process is restarted."""
     clip_requests: int = 1
     """Requests that a judge takes for one clip."""
+    constrains: ClassVar[bool] = False
+    """Whether a chat can write under a JSON schema (`SCHEMA`)."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
     """Settings of chats that apply to choices alone (`harness/models/choosing.py`)."""
     reasoning_tokens: int = 0

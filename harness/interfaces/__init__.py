@@ -32,6 +32,7 @@ from guidebench.harness.interfaces.questions import Judge as Judge
 from guidebench.harness.interfaces.questions import Question as Question
 from guidebench.harness.interfaces.questions import ReadsPrompts as ReadsPrompts
 from guidebench.harness.interfaces.questions import Unusable as Unusable
+from guidebench.harness.interfaces.questions import WritesObjects as WritesObjects
 from guidebench.harness.interfaces.replay import Batch as Batch
 from guidebench.harness.interfaces.replay import Span as Span
 from guidebench.harness.interfaces.replay import Store as Store

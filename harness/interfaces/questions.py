@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from guidebench.harness.interfaces.replay import TransitionColumn
@@ -126,6 +126,20 @@ class ChoosesAnswers(Protocol):
     async def choose(self, question: Any, frames: Array | None, choose: Choose) -> Any:
         """Return the answer to a question, its content, as the dialogue itself would, in the same form; None if there
         is none."""
+
+
+@runtime_checkable
+class WritesObjects(Protocol):
+    """A dialogue that parses JSON objects, whose model can also write them under their schemas
+    (`AskingPart.answer_forms`)."""
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """Return the schemas that its calls carry; of one that depends on the question, the longest."""
+
+    def with_schemas(self) -> Dialogue:
+        """Return the dialogue whose calls carry the schemas of the objects that it parses. Its answers have the same
+        form."""
 
 
 class Judge(Protocol):

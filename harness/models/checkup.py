@@ -17,8 +17,8 @@ from guidebench.harness.models import single_calls
 from guidebench.harness.models.access import GGUF
 from guidebench.harness.models.backends import parameters, recipes
 from guidebench.harness.models.backends.openai_.choosing import ChoiceBy
-from guidebench.harness.models.calls import Call, Failure
-from guidebench.harness.parts import CHOICE, FilePart
+from guidebench.harness.models.calls import Call, ChatCall, Failure
+from guidebench.harness.parts import CHOICE, SCHEMA, FilePart
 from guidebench.harness.plan import answering
 
 GIB = 2**30
@@ -53,9 +53,11 @@ def _recipe(model: str) -> Finding | None:
 
 def tiny(config: Any, kind: str) -> Call:
     """Return a small call to a model, of the kind that its kind of part (judge, chat, embedder) usually gets, or a
-    choice for a chat that makes choices. If the recipe of a judge's model does not list judging, return a chat or embed
-    call; if a model declares only other kinds of call, return the first of them."""
+    choice or an object for a chat that answers so. If the recipe of a judge's model does not list judging, return a
+    chat or embed call; if a model declares only other kinds of call, return the first of them."""
     answers, recipe = answering.answered(kind, config), recipes.recipe(config.model)
+    if config.answer_form == SCHEMA:
+        return ChatCall.small_object()
     usual = CHOICE if config.answer_form == CHOICE else answering.USUAL[kind]
     if kind == "judge" and recipe is not None and "judge" not in recipe.calls:
         usual = "chat" if "chat" in recipe.calls else "embed"

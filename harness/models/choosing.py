@@ -1,20 +1,23 @@
-"""Choices: the settings by which a chat chooses among candidate answers, and the dialogue that makes such choices.
+"""Forms of answers: the settings by which a chat writes text, writes objects under a JSON schema or chooses among
+candidates, and the dialogue that makes such choices.
 
-A part whose dialogue is a `ChoosesAnswers` names the candidates of a question. The chat says how likely it would write
-each of them (`ChoiceCall`), and the settings here turn that into the answer. Recorded calls hold none of these
-settings, so equal questions are answered from one recording whatever they are.
+A part whose dialogue is a `WritesObjects` declares the schemas of the objects that it reads; each of its calls then
+carries one, and says that the model is constrained to it. A part whose dialogue is a `ChoosesAnswers` names the
+candidates of a question. The chat says how likely it would write each of them (`ChoiceCall`), and the settings here
+turn that into the answer. Recorded choices hold none of these settings, so equal questions are answered from one
+recording whatever they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from guidebench.harness.interfaces.questions import ChecksAnswers, Choice, ChoosesAnswers
-from guidebench.harness.models.calls import AskModel, ChoiceCall, Message, Usage
+from guidebench.harness.interfaces.questions import ChecksAnswers, Choice, ChoosesAnswers, WritesObjects
+from guidebench.harness.models.calls import AskModel, Call, ChatCall, ChoiceCall, Message, Usage
 from guidebench.harness.models.choice_scores import Acting, Scoring, chosen, mass, scored, shares
-from guidebench.harness.parts import MESSAGE, TEXT, AskingPart, ModelPart
+from guidebench.harness.parts import MESSAGE, SCHEMA, TEXT, AskingPart, ModelPart
 from guidebench.harness.settings import Later
 from guidebench.harness.types import Array
 
@@ -31,9 +34,10 @@ NEUTRAL = "neutral_"
 class Choosing(ModelPart):
     """Settings of a chat that writes its answer, or chooses among the candidates that the asking part names."""
 
-    answer: Annotated[Literal["text", "choice"], Later] = "text"
-    """Form of the answers: text that the model writes, or the candidate that it finds most likely among those that the
-    asking part names, such as the possible actions (choice: text, as in the papers)."""
+    answer: Annotated[Literal["text", "schema", "choice"], Later] = "text"
+    """Form of the answers: text that the model writes; an object that it writes under the JSON schema of the asking
+    part, so that nothing else can come of it; or the candidate that it finds most likely among those that the asking
+    part names, such as the possible actions (choice: text, as in the papers)."""
     candidate_score: Annotated[Scoring, Later] = "sum"
     """With `answer=choice`, score of a candidate: `sum`, the log-probability of its tokens and of the end of the turn
     after it; or `per_token` or `per_byte`, that of its tokens divided by their number, or by that of its bytes (choice:
@@ -49,6 +53,14 @@ class Choosing(ModelPart):
     def answer_form(self) -> str:  # type: ignore[override]
         """The setting `answer`."""
         return self.answer
+
+    def sampled(self, call: Call) -> Call:
+        """Return a call with this chat's sampling settings, constrained to the schema that it carries where answers are
+        objects."""
+        call = super().sampled(call)
+        if self.answer != SCHEMA or not isinstance(call, ChatCall) or call.schema is None:
+            return call
+        return replace(call, constrained=True)
 
     def choice_bound(self, prompt: int) -> Usage:
         """Return an upper bound of one attempt at a choice whose prompt, which lists the candidates, has so many
@@ -117,5 +129,8 @@ def dialogue_of(part: AskingPart, suite: Suite, task: str, role: str, model: Mod
     dialogue = part.dialogue(suite, task, role)
     if not isinstance(model, Choosing) or model.answer == TEXT:
         return dialogue
+    if model.answer == SCHEMA:
+        assert isinstance(dialogue, WritesObjects), "`check` refuses others"
+        return dialogue.with_schemas()
     assert isinstance(dialogue, ChoosesAnswers), "`check_form` refuses others"
     return ByChoice(dialogue, model)

@@ -74,16 +74,20 @@ class QuestionAccount(NamedTuple):
     """Questions that ended without a usable answer."""
     questions: int = 0
     """Questions that ended, with or without an answer; one question may take several calls."""
+    retried: int = 0
+    """Questions that ended with an answer, after a reply that could not be read."""
 
     def plus(self, other: QuestionAccount) -> QuestionAccount:
         """Return the sum, field by field."""
         return QuestionAccount(
-            self.would_be.plus(other.would_be), self.failures + other.failures, self.questions + other.questions
-        )
+            self.would_be.plus(other.would_be), self.failures + other.failures, self.questions + other.questions,
+            self.retried + other.retried,
+        )  # fmt: skip
 
     def with_answer(self, answer: Answer) -> QuestionAccount:
         """Return the account after one more question ended with `answer`."""
-        return self.plus(QuestionAccount(answer.usage, int(bool(answer.failure)), 1))
+        failed = bool(answer.failure)
+        return self.plus(QuestionAccount(answer.usage, int(failed), 1, int(answer.retried and not failed)))
 
 
 Keep = Callable[[int, Sequence[AnswerRecord]], None]
@@ -230,8 +234,9 @@ class QuestionQueue:
         self._ordinals[row] = int(state["ordinal"])
         account = state["account"]
         self.accounts[row] = QuestionAccount(
-            Usage(*account["would_be"]), int(account["failures"]), int(account["questions"])
-        )
+            Usage(*account["would_be"]), int(account["failures"]), int(account["questions"]),
+            int(account.get("retried", 0)),  # checkpoints from before it was counted lack it
+        )  # fmt: skip
         for stored in state["asks"]:
             snapshots = None if stored["snapshots"] is None else np.asarray(stored["snapshots"])
             key, events = np.asarray(stored["key"]), np.asarray(stored["events"])

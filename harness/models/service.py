@@ -272,6 +272,7 @@ async def _converse(
     question has failed, with the kind of its last failed call, else `malformed`. Raise UserError for an array that
     differs from the asking part's declaration."""
     answers: dict[int, Answer] = {}
+    repeated: list[bool] = []
     records: dict[int, AnswerRecord] = {}
     begun = itertools.count()
     asking = desk.about(question) if isinstance(desk, PlaceboModels) else desk
@@ -284,6 +285,7 @@ async def _converse(
                 f"it says it makes; correct its `calls`"
             )
         ticket_of_call = ticket._replace(ordinal=ticket.ordinal * dialogue.calls + number)
+        repeated.append(call.repeated)
         answers[number] = reply = await asking.answer(voice.sampled(call), ticket_of_call)
         if keeps and not reply.failure:
             records[number] = answer_records.of_call(ticket.role, digest, call, reply.value)
@@ -305,7 +307,9 @@ async def _converse(
     failures = [] if wrong else [answer.failure for answer in ordered if answer.failure]
     failure = (failures or ["malformed"])[-1] if value is None or unusable else ""
     detail = {"message": wrong} if wrong else {}
-    return Answer(value, failure, usage, billed, detail, tuple(records[number] for number in sorted(records)))
+    retried = any(repeated) or any("repairs" in answer.detail for answer in ordered)
+    ordered_records = tuple(records[number] for number in sorted(records))
+    return Answer(value, failure, usage, billed, detail, ordered_records, retried)
 
 
 def _read(question: Question, speaker: str) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
-from guidebench.harness.parts import CHOICE, EVERY_CALL, TEXT, AskingPart, ModelPart, Part
+from guidebench.harness.parts import CHOICE, EVERY_CALL, SCHEMA, TEXT, AskingPart, ModelPart, Part
 
 if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
@@ -72,6 +72,11 @@ def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
     """Raise UserError if a model's settings have no effect, such as those for choices where it answers in text, or if a
     part uses the probabilities of its choices and it tells none."""
     config: Any = type(model)
+    if model.answer_form == SCHEMA and not model.constrains:
+        raise UserError(
+            f"{role}.answer=schema: {model.backend} models write by code, and no schema constrains them; leave it out, "
+            f"or choose {role}=openai or {role}=transformers"
+        )
     declared = settings.fields(config)
     choosing = CHOICE in put(parts, role, model.answer_form)
     weighing = [
@@ -83,7 +88,10 @@ def check_choices(parts: Sequence[Chosen], role: str, model: ModelPart) -> None:
             f"{role}.{model.unweighed} tells none but the chosen candidate; choose another value"
         )
     reasons = {
-        name: f"applies to choices, and the {role} answers in text; add {role}.answer=choice, or leave it out"
+        name: (
+            f"applies to choices, and the {role} answers {'by schema' if model.answer_form == SCHEMA else 'in text'}; "
+            f"set {role}.answer=choice, or leave it out"
+        )
         for name in (() if choosing else model.choice_settings)
     }
     if choosing and model.reasoning_tokens:

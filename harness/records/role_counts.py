@@ -32,11 +32,19 @@ class RoleCount(NamedTuple):
     remark: str = ""
     """Remark of the asking part on a run with too few answers in this role (`AskingPart.essential`); "" if it has
     none."""
+    retried: int | None = None
+    """Questions with a usable answer that came after a reply that could not be read; None where records lack it."""
+
+    def plus(self, other: RoleCount) -> RoleCount:
+        """Return the sums, without a remark; `retried` is None if it is in either."""
+        retried = None if self.retried is None or other.retried is None else self.retried + other.retried
+        return RoleCount(self.questions + other.questions, self.failures + other.failures, "", retried)
 
 
 def written(counts: Mapping[str, RoleCount]) -> str:
     """Return role -> counts as a text, from which `read` restores them."""
-    return json.dumps({role: [*count] for role, count in counts.items()}, separators=(",", ":"))
+    fields = {role: [*count[:3]] if count.retried is None else [*count] for role, count in counts.items()}
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def read(text: Any) -> dict[str, RoleCount]:
@@ -55,7 +63,11 @@ def read(text: Any) -> dict[str, RoleCount]:
 
 def _read(fields: Any) -> RoleCount:
     match fields:
-        case [int(questions), int(failures), str(remark)] if 0 <= failures <= questions < 2**53:
-            if len(remark) <= LONGEST and remark.isprintable():
-                return RoleCount(int(questions), int(failures), remark)
-    raise ValueError(f"{str(fields)[:80]} is no count of a role: expected two whole numbers and a text")
+        case [int(questions), int(failures), str(remark), *rest] if 0 <= failures <= questions < 2**53:
+            retried = rest[0] if len(rest) == 1 else None
+            is_count = retried is None or (type(retried) is int and 0 <= retried <= questions - failures)
+            if is_count and len(rest) <= 1 and len(remark) <= LONGEST and remark.isprintable():
+                return RoleCount(int(questions), int(failures), remark, retried)
+    raise ValueError(
+        f"{str(fields)[:80]} is no count of a role: expected two whole numbers, a text, and a number or none"
+    )

@@ -8,10 +8,12 @@ whose answer has to fit a schema takes repairs. A token is at least a byte of te
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guidebench.harness import lengths
+from guidebench.harness.interfaces.questions import WritesObjects
 from guidebench.harness.loop.probes import clip_starts
 from guidebench.harness.models import contact, study_models
 from guidebench.harness.models.backends import recipes
@@ -19,7 +21,7 @@ from guidebench.harness.models.backends.answers import BEGUN, OUR_WORDS, REPAIRS
 from guidebench.harness.models.backends.recipes import IMAGE_TOKENS
 from guidebench.harness.models.calls import ChatCall, ChoiceCall, JudgeCall, Usage
 from guidebench.harness.models.checkup import tiny
-from guidebench.harness.parts import CHOICE, MESSAGE, AskingPart, CellView, Most, ReplayPart, clip_length
+from guidebench.harness.parts import CHOICE, MESSAGE, SCHEMA, AskingPart, CellView, Most, ReplayPart, clip_length
 from guidebench.harness.plan import config
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.names import Chosen
@@ -34,10 +36,29 @@ def of_run(cell: Cell, part: Chosen) -> Usage | None:
     model, bounds = cell.section(part.role), conversations(cell, part.role)
     if bounds is None:
         return None
-    total = functools.reduce(Usage.plus, (questions(bound, model, part.kind) for bound in bounds), Usage())
+    longest = schema_bytes(cell, part.role)
+    total = functools.reduce(Usage.plus, (questions(bound, model, part.kind, longest) for bound in bounds), Usage())
     if part.kind in ("chat", "judge") and model.backend == "openai":
         total = total.plus(Usage(OPTIONAL_FIELDS * model.policy().in_flight))
     return priced(model, total)
+
+
+def schema_bytes(cell: Cell, role: str) -> int:
+    """Return the bytes of the longest schema under which the chat in a role writes; 0 where it answers otherwise."""
+    return max((len(json.dumps(schema)) for schema in role_schemas(cell, role)), default=0)
+
+
+def role_schemas(cell: Cell, role: str) -> list[Mapping[str, Any]]:
+    """Return the schemas under which the chat in a role writes, of those that depend on the question the longest; none
+    where it answers otherwise. Makes the task."""
+    if cell.section(role).answer_form != SCHEMA:
+        return []
+    schemas: list[Mapping[str, Any]] = []
+    for other in cell.sections.values():
+        if isinstance(other, AskingPart) and role in other.needs:
+            dialogue = other.dialogue(cell.section("suite"), cell.names.task, role)
+            schemas += dialogue.schemas if isinstance(dialogue, WritesObjects) else ()
+    return schemas
 
 
 def conversations(cell: Cell, role: str) -> list[Most] | None:
@@ -76,9 +97,9 @@ def clips(cell: Cell, view: CellView, role: str) -> Iterator[Most]:
         yield Most(len(reference), prompt=prompt, images=longest)
 
 
-def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
+def questions(bound: Most, model: Any, kind: str = "chat", longest: int = 0) -> Usage:
     """Return an upper bound of the usage of a model for conversations, every attempt, repair and retry included.
-    `kind`: the model's kind of part.
+    `kind`: the model's kind of part; `longest`: bytes of the longest schema under which a chat writes.
 
     In a conversation with a prompt of P tokens, request k (from 0) reads P + k (M + R) tokens: the prompt, the k
     earlier replies of at most M tokens, and the texts of at most R tokens that answered them. A choice is one request,
@@ -92,9 +113,10 @@ def questions(bound: Most, model: Any, kind: str = "chat") -> Usage:
     tokens_out = SPOKEN if kind == "judge" else 0
     if kind == "chat":
         tokens_out = int(model.max_tokens) + model.reasoning_tokens
-    requests = bound.calls * (1 + REPAIRS if bound.schema else 1) * (model.clip_requests if kind == "judge" else 1)
-    prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * bound.schema
-    more = max(bound.reminder, OUR_WORDS * bound.schema) + 2 * MESSAGE
+    by_schema = bound.schema or model.answer_form == SCHEMA
+    requests = bound.calls * (1 + REPAIRS if by_schema else 1) * (model.clip_requests if kind == "judge" else 1)
+    prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * by_schema + longest
+    more = max(bound.reminder, OUR_WORDS * by_schema) + 2 * MESSAGE
     read = requests * prompt + requests * (requests - 1) // 2 * (tokens_out + more if bound.prompt else 0)
     times = bound.questions * model.policy().attempts
     return Usage(times * requests, times * read, times * requests * tokens_out, times * requests * bound.images)
@@ -127,6 +149,7 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
             usage = priced(model, _times(model.choice_bound(sum(len(text.encode()) for text in texts)), times))
         if isinstance(call, ChatCall):
             texts = [str(text) for message in call.messages for text in message.content]
+            texts += [json.dumps(call.schema) + " " * OUR_WORDS] if call.schema is not None else []
             read = sum(len(text.encode()) + MESSAGE for text in texts)
             usage = priced(model, Usage(times, times * read, times * (call.max_tokens + model.reasoning_tokens)))
         totals[name] = totals.get(name, Usage()).plus(usage)

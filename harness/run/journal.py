@@ -186,12 +186,12 @@ class RunJournal:
             remarks |= part.essential if isinstance(part, AskingPart) else {}
         return {
             role: RoleCount(
-                questions, failures, "" if role_counts.enough(questions, failures) else remarks.get(role, "")
+                account.questions, account.failures,
+                "" if role_counts.enough(account.questions, account.failures) else remarks.get(role, ""),
+                account.retried,
             )
-            for role, (questions, failures) in (
-                (role, (account.questions, account.failures)) for role, account in accounts.items()
-            )
-        }
+            for role, account in accounts.items()
+        }  # fmt: skip
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
         self._secure()

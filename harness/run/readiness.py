@@ -10,11 +10,13 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.models import study_models
-from guidebench.harness.parts import FilePart
+from guidebench.harness.models.calls import schemas
+from guidebench.harness.parts import SCHEMA, FilePart
 from guidebench.harness.plan import contents
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.plan.matrix import Plan, launcher_of, parts_of
 from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run.call_bounds import role_schemas
 from guidebench.harness.trackers import following
 
 
@@ -54,6 +56,10 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
             continue
         if not tried(lambda part=part, kind=kind, role=role: _ready(part, kind, role)):  # type: ignore[misc]
             unready.add(role)
+    for cell in checked_cells:
+        for model in cell.models:
+            if cell.section(model.role).answer_form == SCHEMA:
+                tried(lambda cell=cell, model=model: _compiled(cell, model.role))  # type: ignore[misc]
     tried(lambda: consultable(plan.execution.models, checked_cells))
     study = StudyDirectory(directory)
     runs = [
@@ -87,6 +93,20 @@ def _ready(model: Any, kind: str, role: str) -> None:
         model.ready()
     except UserError as error:
         raise UserError(in_role(str(error), kind, role)) from None
+
+
+def _compiled(cell: Cell, role: str) -> None:
+    """Raise UserError, with the role, if a schema under which its chat writes has a keyword that is not allowed or, for
+    a model that runs here, cannot be compiled."""
+    from guidebench.harness.models.backends.grammars import grammar_of
+
+    for schema in role_schemas(cell, role):
+        try:
+            schemas.check(schema)
+            if study_models.is_local(cell.section(role)):
+                grammar_of(schema)
+        except (ValueError, UserError) as error:
+            raise UserError(f"{role}.answer=schema: {error}") from None
 
 
 def warnings(plan: Plan) -> list[str]:

@@ -17,7 +17,7 @@ from guidebench.harness.capabilities import Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, ArraySpec, Build, Dialogue, Observations, Suite
 from guidebench.harness.logs import Column, Log, amount, count, share
-from guidebench.harness.parts import CHOICE, AgentPart, CellView, Most
+from guidebench.harness.parts import CHOICE, SCHEMA, AgentPart, CellView, Most
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
 from guidebench.methods.dsadf import expected
@@ -154,7 +154,7 @@ class DualSystem(Plans, Standard):
         **Plans.max_tokens, SCORER: cite(16, "choice: a JSON object with one number"),
     })  # fmt: skip
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({
-        **Plans.answer_forms, SCORER: (CHOICE,),
+        **Plans.answer_forms, SCORER: (SCHEMA, CHOICE),
     })  # fmt: skip
     essential: ClassVar[Mapping[str, str]] = MappingProxyType({SCORER: "routed without scores"})
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from guidebench.baselines.conversing import LONGEST, Misread, converse, first_object, unlike
+from guidebench.baselines.conversing import LONGEST, Misread, ObjectDialogue, converse, first_object, unlike
 from guidebench.harness import texts
 from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import AskModel, ChatCall, Message
@@ -30,6 +31,20 @@ STEPS: Mapping[str, Any] = {
 def _object(**fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the form of an object with exactly these fields."""
     return {"type": "object", "properties": fields, "additionalProperties": False}
+
+
+LONGEST_PROSE = 600
+"""Most characters of a field of prose that is written under a schema (choice: a few sentences)."""
+PROSE: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": LONGEST_PROSE}
+
+
+def written(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object that a model writes with exactly these fields."""
+    return {**_object(**fields), "required": [*fields]}
+
+
+TARGET_SCHEMA = written(target={**TEXT, "minLength": 1, "maxLength": prompts.LONGEST_TARGET})
+"""JSON schema of the object that `target` reads."""
 
 
 def one_line(text: str) -> str:
@@ -58,7 +73,7 @@ class Steps(Protocol):
         """Return the lines in which a prompt lists the names."""
 
 
-class PlannerDialogue:
+class PlannerDialogue(ObjectDialogue):
     """A dialogue that asks for a plan until one can be read, at most 1 + `retries` times."""
 
     def __init__(self, goal: str, deeds: Steps, hint: str, longest: int, retries: int) -> None:
@@ -66,6 +81,11 @@ class PlannerDialogue:
         self._goal, self._deeds, self._hint, self._longest = goal, deeds, hint, longest
         self._retries = retries
         self.calls = 1 + retries
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        steps = plans.schema(self._deeds.names, self._deeds.things, self._longest)
+        return written(thoughts=PROSE, plan=steps), TARGET_SCHEMA
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Return {"plan": [[name, times]], "thoughts", "fault", "retries"}; `Unusable` with an empty plan, and a
@@ -80,15 +100,17 @@ class PlannerDialogue:
         if "history" in content:
             return await self._inferred(prompts.inferring(goal, content["history"], self._hint), ask)
         arguments = (goal, content["text"], self._deeds.listed, self._hint, self._longest)
+        wording = prompts.AS_OBJECTS if self.by_schema else prompts.AS_TEXT
         message = (
-            prompts.regenerating(*arguments, content["plan"], content["reflection"])
+            prompts.regenerating(*arguments, content["plan"], content["reflection"], wording)
             if "plan" in content
-            else prompts.planning(*arguments)
+            else prompts.planning(*arguments, wording)
         )
         vocabulary = Vocabulary(self._deeds.names, (goal, self._hint, content["text"]), self._deeds.things)
         outcome = await converse(
             ask, (message,), lambda reply: (plans.read(reply, vocabulary, self._longest), one_line(reply)),
-            prompts.plan_reminder, self._retries, "plan",
+            lambda misread: prompts.plan_reminder(misread, wording), self._retries, "plan",
+            self.schemas[0] if self.by_schema else None,
         )  # fmt: skip
         if outcome.fault == "failed":
             return None
@@ -103,14 +125,15 @@ class PlannerDialogue:
         return unlike(answer, _object(**fields, fault=TEXT, retries={"type": "integer"}))
 
     async def _inferred(self, message: Message, ask: AskModel) -> dict[str, Any] | Unusable | None:
-        outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries, "target")
+        schema = TARGET_SCHEMA if self.by_schema else None
+        outcome = await converse(ask, (message,), target, prompts.target_reminder, self._retries, "target", schema)
         if outcome.fault == "failed":
             return None
         answer = {"target": outcome.value or "", "fault": outcome.fault, "retries": outcome.retries}
         return Unusable(answer) if outcome.fault else answer
 
 
-class ReflectorDialogue:
+class ReflectorDialogue(ObjectDialogue):
     """A dialogue that asks once for strengths and weaknesses of a plan, and for a better one if it needs to change."""
 
     calls = 1
@@ -120,6 +143,11 @@ class ReflectorDialogue:
         unusable."""
         self._goal, self._deeds, self._hint, self._longest = goal, deeds, hint, longest
         self._revised = revised
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        steps = plans.schema(self._deeds.names, self._deeds.things, self._longest, fewest=0)
+        return (written(strengths=PROSE, weaknesses=PROSE, plan=steps),)
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Return {"strengths", "weaknesses", "plan": [[name, times]], "fault"}; the plan is the revised one, empty if
@@ -131,10 +159,14 @@ class ReflectorDialogue:
         """
         goal, text = content.get("goal", self._goal), content["text"]
         arguments = (goal, text, self._deeds.listed, self._hint, self._longest)
+        vocabulary = Vocabulary(self._deeds.names, (goal, text, self._hint), self._deeds.things)
+        if self.by_schema:
+            message = prompts.reflecting(*arguments, content["plan"], prompts.AS_OBJECTS)
+            outcome = await ask(ChatCall((message,), self.schemas[0]))
+            return None if outcome.failure else reflected(outcome.value, vocabulary, self._longest)
         outcome = await ask(ChatCall((prompts.reflecting(*arguments, content["plan"]),)))
         if outcome.failure:
             return None
-        vocabulary = Vocabulary(self._deeds.names, (goal, text, self._hint), self._deeds.things)
         answer = reflection(str(outcome.value), vocabulary, self._longest)
         blank = not str(outcome.value).strip()
         return Unusable(answer) if blank or (self._revised and answer["fault"]) else answer
@@ -176,6 +208,18 @@ def reflection(reply: str, vocabulary: Vocabulary, longest: int) -> dict[str, An
         "weaknesses": "" if weaknesses.strip(" .*\n").casefold() in NONE else one_line(weaknesses),
         "plan": stored(plan),
         "fault": fault,
+    }
+
+
+def reflected(answer: Mapping[str, Any], vocabulary: Vocabulary, longest: int) -> dict[str, Any]:
+    """Return what `reflection` does, for an object of the reflector's schema."""
+    plan = plans.read(json.dumps({"plan": answer["plan"]}), vocabulary, longest) if answer["plan"] else ()
+    weaknesses = one_line(answer["weaknesses"])
+    return {
+        "strengths": one_line(answer["strengths"]),
+        "weaknesses": "" if weaknesses.strip(" .*").casefold() in NONE else weaknesses,
+        "plan": stored(plan),
+        "fault": "",
     }
 
 

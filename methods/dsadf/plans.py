@@ -46,6 +46,22 @@ def listed(plan: Sequence[Subgoal]) -> str:
     return "\n".join(f"{number}. {subgoal}" for number, subgoal in enumerate(plan, 1))
 
 
+def schema(names: Sequence[str], nouns: Collection[str], longest: int, fewest: int = 1) -> dict[str, Any]:
+    """Return the JSON schema of a list of steps, which `read` reads as the field `plan` of an object. `names`:
+    of actions or deeds; `nouns`: what `find` may name, the last words of the names if empty."""
+    nouns = nouns or {name.split()[-1] for name in names if " " in name}
+    subgoals = dict.fromkeys([*names, *(f"{FIND} {noun}" for noun in sorted(nouns))])
+    step = {
+        "type": "object",
+        "properties": {
+            "subgoal": {"enum": [*subgoals]}, "times": {"type": "integer", "minimum": 1, "maximum": MOST_TIMES},
+        },
+        "required": ["subgoal", "times"],
+        "additionalProperties": False,
+    }  # fmt: skip
+    return {"type": "array", "items": step, "minItems": fewest, "maxItems": longest}
+
+
 class Vocabulary:
     """The allowed names of sub-goals: the names of actions or deeds, and `find` with a noun."""
 

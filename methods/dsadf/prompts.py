@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from guidebench.baselines.conversing import Misread
 from guidebench.harness.models.calls import Message
@@ -48,6 +49,30 @@ Then answer in three parts. "Strengths:" and what is good. "Weaknesses:" and wha
     + FORM
 )
 AGAIN_REQUEST = "Write the final plan, which takes the reflection into account: " + FORM
+OBJECT_SAMPLE = """\
+Goal: boil an egg. Actions: fill pot, light stove, place egg.
+{"thoughts": "The egg needs hot water, so the pot must be filled and the stove lit before.", "plan": \
+[{"subgoal": "find tap", "times": 1}, {"subgoal": "fill pot", "times": 2}, {"subgoal": "light stove", "times": 1}, \
+{"subgoal": "place egg", "times": 1}]}"""
+"""`SAMPLE` as an object."""
+OBJECT_FORM = """\
+steps such as {{"subgoal": name, "times": number}}. A name is one of the actions above, as it stands there, or `find` \
+and the thing to go to; the number says how often the action is to be done. Write at most {longest} steps, and end \
+with the one that reaches the goal."""
+OBJECT_PLAN_REQUEST = (
+    'Answer with a JSON object alone, as in the example: "thoughts", a few sentences, step by step, and "plan", a list '
+    + "of "
+    + OBJECT_FORM
+)
+OBJECT_REFLECT_REQUEST = (
+    """\
+Think about these questions: Are steps missing, or in an impossible order? Are all materials and tools there before \
+they are used? Can every step be carried out with the actions above? Is there a shorter way?
+Then answer with a JSON object alone: "strengths", what is good; "weaknesses", what is wrong, or "none"; and "plan", \
+which is [] unless the plan needs to change, and else a list of """
+    + OBJECT_FORM
+)
+OBJECT_AGAIN_REQUEST = "Write the final plan, which takes the reflection into account. " + OBJECT_PLAN_REQUEST
 CHOOSE_REQUEST = "Name the action of the list that helps most now."
 OR_CHOOSE_DONE = ' The name "{done}" says that the present sub-goal is reached already.'
 ACTION_PREFIX, SCORE_PREFIX = "Action:", "Proficiency:"
@@ -66,6 +91,26 @@ INFER_REQUEST = f"""\
 What should the agent achieve, as precisely as these steps and your knowledge of the world tell? Name the things that \
 it concerns. Others will plan by your answer, who do not see these steps. Answer with a JSON object alone, \
 {{"target": text}}, whose text is one paragraph of at most {LONGEST_TARGET} characters."""
+
+
+class Wording(NamedTuple):
+    """What asks for plans in one form."""
+
+    sample: str
+    plan: str
+    reflect: str
+    again: str
+    again_after_fault: str
+
+
+AS_TEXT = Wording(
+    SAMPLE, PLAN_REQUEST, REFLECT_REQUEST, AGAIN_REQUEST,
+    "Write the whole plan again, as a numbered list in the form of the example.",
+)  # fmt: skip
+AS_OBJECTS = Wording(
+    OBJECT_SAMPLE, OBJECT_PLAN_REQUEST, OBJECT_REFLECT_REQUEST, OBJECT_AGAIN_REQUEST,
+    "Write the whole JSON object again.",
+)  # fmt: skip
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -85,24 +130,29 @@ def _list(names: Iterable[str]) -> str:
     return "\n".join(f"- {name}" for name in names)
 
 
-def planning(goal: str, text: str, actions: Sequence[str], hint: str, longest: int) -> Message:
+def planning(
+    goal: str, text: str, actions: Sequence[str], hint: str, longest: int, wording: Wording = AS_TEXT
+) -> Message:
     """Return the message that asks for the first plan (eq. 3)."""
-    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, EXAMPLE: SAMPLE}
-    return _message(PLANNER, {**parts, REQUEST: PLAN_REQUEST.format(longest=longest)})
+    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, EXAMPLE: wording.sample}
+    return _message(PLANNER, {**parts, REQUEST: wording.plan.format(longest=longest)})
 
 
-def reflecting(goal: str, text: str, actions: Sequence[str], hint: str, longest: int, plan: str) -> Message:
+def reflecting(
+    goal: str, text: str, actions: Sequence[str], hint: str, longest: int, plan: str, wording: Wording = AS_TEXT
+) -> Message:
     """Return the message that asks for a reflection on a plan (eq. 6)."""
     parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, PLAN: plan}
-    return _message(REFLECTOR, {**parts, REQUEST: REFLECT_REQUEST.format(longest=longest)})
+    return _message(REFLECTOR, {**parts, REQUEST: wording.reflect.format(longest=longest)})
 
 
 def regenerating(
-    goal: str, text: str, actions: Sequence[str], hint: str, longest: int, plan: str, reflection: str
-) -> Message:
+    goal: str, text: str, actions: Sequence[str], hint: str, longest: int, plan: str, reflection: str,
+    wording: Wording = AS_TEXT,
+) -> Message:  # fmt: skip
     """Return the message that asks for the final plan, given the first one and the reflection (eq. 4)."""
-    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, EXAMPLE: SAMPLE, PLAN: plan}
-    return _message(PLANNER, {**parts, REFLECTION: reflection, REQUEST: AGAIN_REQUEST.format(longest=longest)})
+    parts = {GOAL: goal, STATE: text, ACTIONS: _list(actions), HINTS: hint, EXAMPLE: wording.sample, PLAN: plan}
+    return _message(PLANNER, {**parts, REFLECTION: reflection, REQUEST: wording.again.format(longest=longest)})
 
 
 def performing(
@@ -167,11 +217,9 @@ def score_reminder(fault: Misread) -> str:
     return f"I cannot use this reply: {fault}. Answer with the JSON object alone."
 
 
-def plan_reminder(fault: Misread) -> str:
+def plan_reminder(fault: Misread, wording: Wording = AS_TEXT) -> str:
     """Return the reminder that follows a reply without a usable plan."""
-    return (
-        f"I cannot use this reply: {fault}. Write the whole plan again, as a numbered list in the form of the example."
-    )
+    return f"I cannot use this reply: {fault}. {wording.again_after_fault}"
 
 
 def action_reminder(fault: Misread) -> str:

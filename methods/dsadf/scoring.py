@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from guidebench.baselines.conversing import NOTHING, Misread, converse, first_object
+from guidebench.baselines.conversing import NOTHING, Misread, ObjectDialogue, converse, first_object
 from guidebench.harness.interfaces import Array, Choose
 from guidebench.harness.models.calls import AskModel, Message
 from guidebench.methods.dsadf import prompts
@@ -12,6 +13,12 @@ from guidebench.methods.dsadf.memory import Skill
 from guidebench.methods.dsadf.planning import one_line
 
 FIELD = "proficiency"
+SCHEMA: Mapping[str, Any] = {
+    "type": "object", "properties": {FIELD: {"enum": [*map(float, prompts.SCORES)]}}, "required": [FIELD],
+    "additionalProperties": False,
+}  # fmt: skip
+"""JSON schema of the object that `proficiency` reads, in the steps of a choice: a number may have any digits, and a
+model might go on with them."""
 
 
 def behaviour(skill: Skill) -> str:
@@ -31,11 +38,12 @@ def _many(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-class ScorerDialogue:
+class ScorerDialogue(ObjectDialogue):
     """A dialogue that asks for a proficiency until one can be read, at most 1 + `retries` times, or for a choice among
     tenths."""
 
     choices = 1
+    schemas = (SCHEMA,)
 
     def __init__(self, goal: str, retries: int) -> None:
         """`retries`: further attempts after a reply without a usable number."""
@@ -50,7 +58,10 @@ class ScorerDialogue:
         """
         goal = content.get("goal", self._goal)
         message = prompts.scoring(goal, content["subgoal"], content["behaviour"])
-        outcome = await converse(ask, (message,), proficiency, prompts.score_reminder, self._retries)
+        outcome = await converse(
+            ask, (message,), proficiency, prompts.score_reminder, self._retries,
+            schema=SCHEMA if self.by_schema else None,
+        )  # fmt: skip
         if outcome.value is None:
             return None
         return {FIELD: outcome.value, "said": one_line(str(outcome.messages[-1].content[0]))}

@@ -14,7 +14,7 @@ from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import CHOICE, AgentPart, CellView, Most
+from guidebench.harness.parts import CHOICE, SCHEMA, AgentPart, CellView, Most
 from guidebench.harness.settings import Bounds, Unit, cite
 from guidebench.methods.dsadf import deliberation, expected, rules
 from guidebench.methods.dsadf.chats import check_known
@@ -184,6 +184,9 @@ class Plans(Performs):
         name: {PLANNER: name, REFLECTOR: name, PERFORMER: name} for name in ("scripted", "oracle")
     }
     consults: ClassVar[tuple[str, ...]] = (PLANNER, REFLECTOR, PERFORMER)
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({
+        **Performs.answer_forms, PLANNER: (SCHEMA,), REFLECTOR: (SCHEMA,),
+    })  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = {**deliberation.LOGS, **LOGS}
 
     def __post_init__(self) -> None:

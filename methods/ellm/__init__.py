@@ -18,7 +18,7 @@ from guidebench.harness.capabilities import HasMeasures, NamesDeeds, Telling
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, amount, count
-from guidebench.harness.parts import AskingPart, CellView, ModelPart, Most
+from guidebench.harness.parts import SCHEMA, AskingPart, CellView, ModelPart, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, check_settings, cite
@@ -109,6 +109,7 @@ class Ellm(AskingPart):
         "scripted": {ROLE: "scripted", TEXTS: "scripted"}, "oracle": {ROLE: "oracle"},
     }  # fmt: skip
     widths: ClassVar[Mapping[str, str]] = {"width": TEXTS}
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {ROLE: (SCHEMA,)}
     max_tokens: ClassVar[Mapping[str, Any]] = {ROLE: cite(200, CODE)}
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE, TEXTS)

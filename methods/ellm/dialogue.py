@@ -68,11 +68,16 @@ class GoalsDialogue:
     """A dialogue that asks a language model for goals in a state."""
 
     calls = 1
+    schemas = (SCHEMA,)
 
     def __init__(self, deeds: Sequence[str], most: int, formed: bool = True) -> None:
         """`deeds`: what steps of the task can achieve; `most`: most goals that an answer may name; `formed`: whether
         goals of other words are left out."""
         self._deeds, self._words, self._most, self._formed = deeds, Words.of(deeds), most, formed
+
+    def with_schemas(self) -> GoalsDialogue:
+        """Return this dialogue, whose calls carry the schema in any case."""
+        return self
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> list[str] | Unusable | None:
         """Return the goals for the state `content`, as the model wrote them; `Unusable` if it named some and none of

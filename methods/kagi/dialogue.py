@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import converse, unlike
+from guidebench.baselines.conversing import ObjectDialogue, converse, unlike
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import AskModel
 from guidebench.methods.kagi import prompts, questions, reading
+from guidebench.methods.kagi.blocks import Grid
+from guidebench.methods.kagi.questions import Candidates
 
 
-class WaypointDialogue:
+class WaypointDialogue(ObjectDialogue):
     """A dialogue that shows a model the annotated views of an episode's first state and asks for points and a path
     until a reply is valid, at most 1 + `retries` times."""
 
@@ -18,6 +21,11 @@ class WaypointDialogue:
         """`retries`: further attempts after an invalid reply."""
         self._retries = retries
         self.calls = 1 + retries
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        points = [[0.5, 0.5]] * questions.POINTS
+        return (prompts.schema(Grid(questions.LARGEST), Candidates(points, points), listed=True),)
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """Return the model's answer (`questions.answer`) to a question (`WaypointQuestion.content`); None if no reply
@@ -31,7 +39,9 @@ class WaypointDialogue:
         def read(reply: str) -> dict[str, Any]:
             return reading.selected(reply, question.grid, question.candidates)
 
-        outcome = await converse(ask, (prompts.message(question, frames[0]),), read, prompts.reminder, self._retries)
+        message = prompts.message(question, frames[0])
+        schema = prompts.schema(question.grid, question.candidates, listed=True) if self.by_schema else None
+        outcome = await converse(ask, (message,), read, prompts.reminder, self._retries, schema=schema)
         return None if outcome.value is None else outcome.value | {"retries": outcome.retries}
 
     def misfit(self, content: Any, frames: int, answer: Any) -> str:

@@ -56,9 +56,13 @@ LONGEST_PLAN = 600
 """Most characters of the field `plan`, in which a model may think before it selects (choice)."""
 
 
-def schema(grid: Grid, candidates: Candidates) -> dict[str, Any]:
-    """Return the JSON schema of a reply about these candidates and this grid."""
-    tile = {"type": "string", "pattern": f"^[a-{grid.last}][1-9][0-9]?$"}
+def schema(grid: Grid, candidates: Candidates, listed: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of a reply about these candidates and this grid. `listed`: whether it lists the names of
+    the tiles, as a schema under which a model writes does, in place of their pattern, which allows rows below the
+    grid."""
+    tile: dict[str, Any] = {"type": "string", "pattern": f"^[a-{grid.last}][1-9][0-9]?$"}
+    if listed:
+        tile = {"enum": [grid.name(column, row) for row in range(grid.size) for column in range(grid.size)]}
     line = {"type": "integer", "minimum": 0, "maximum": grid.size}
     block = {"type": "array", "prefixItems": [tile, line], "minItems": 2, "maxItems": 2} if grid.heights else tile
     return {

@@ -15,7 +15,7 @@ from guidebench.harness.capabilities import Calibrates, Locates, Projects
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import CellView, Most
+from guidebench.harness.parts import SCHEMA, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
@@ -118,6 +118,7 @@ class Waypoints(SuccessClassifier):
     needs: ClassVar[Mapping[str, str]] = {
         SEGMENTER: "embedder", WAYPOINTS: "chat", TRACKER: "embedder", **SuccessClassifier.needs
     }  # fmt: skip
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {WAYPOINTS: (SCHEMA,)}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "scripted": {**MODEL_SETS["scripted"], TRACKER: "scripted", **SuccessClassifier.model_sets["scripted"]},
         "oracle": {**MODEL_SETS["oracle"], **SuccessClassifier.model_sets["oracle"]},

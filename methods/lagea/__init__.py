@@ -15,7 +15,7 @@ from guidebench.harness import lengths
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite, TransitionColumn
 from guidebench.harness.logs import Column, Log, count, share
-from guidebench.harness.parts import CellView, Most
+from guidebench.harness.parts import SCHEMA, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -209,6 +209,7 @@ class Lagea(Furl):
         "scripted": {**Furl.model_sets["scripted"], "text_embedder": "scripted", "feedback": "scripted"},
         "oracle": {"feedback": "oracle"},
     }
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {"feedback": (SCHEMA,)}
     widths: ClassVar[Mapping[str, str]] = {**Furl.widths, "text_width": "text_embedder"}
     logs: ClassVar[Mapping[str, Log]] = LOGS
     citation: ClassVar[str | Path] = Path(__file__).with_name("lagea.bib")
@@ -229,6 +230,8 @@ class Lagea(Furl):
         """Return why this guide cannot work in this cell, or ""."""
         if not self.goal:
             return "its reward needs the goal image; set guide.goal=true, or choose method=furl_no_goal"
+        if not self.structured and getattr(view["feedback"], "answer_form", "") == SCHEMA:
+            return "guide.structured=false asks for free text, which has no schema; leave feedback.answer=schema out"
         late = 1 + max(view[role].delay or 0 for role in ("embedder", "feedback"))
         if view["training"].capacity < view.suite.horizon(view.task) + late:
             return (

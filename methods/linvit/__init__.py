@@ -22,7 +22,7 @@ from guidebench.harness.capabilities import NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Agent, Build, Dialogue, Learner, Observations, Suite
 from guidebench.harness.models.choosing import Choosing
-from guidebench.harness.parts import CHOICE, AgentPart, CellView, ModelPart, Most
+from guidebench.harness.parts import CHOICE, SCHEMA, AgentPart, CellView, ModelPart, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit, cite
@@ -59,7 +59,7 @@ class PriorGuided(Standard):
         "oracle": {PRIOR: "oracle"},
     }
     consults: ClassVar[tuple[str, ...]] = (PRIOR,)
-    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {PRIOR: (CHOICE,)}
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {PRIOR: (SCHEMA, CHOICE)}
     uses_probabilities: ClassVar[tuple[str, ...]] = (PRIOR,)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:

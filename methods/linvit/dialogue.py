@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import NOTHING, Misread, converse, filled, first_object, unlike
+from guidebench.baselines.conversing import NOTHING, Misread, ObjectDialogue, converse, filled, first_object, unlike
 from guidebench.harness.interfaces import Array, Choose
 from guidebench.harness.models.calls import AskModel, Message
 
@@ -22,6 +22,21 @@ Give each action that helps now a weight above 0, the larger the more it helps. 
 weight 0. Reply with a single JSON object and no other text, with names from the list:
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
 """The prompt, in our words; the paper gives none for a table of probabilities."""
+SCHEMA_PROMPT = """\
+An agent acts in a simulated world, one action at a time. Say which actions a sensible player would take next.
+
+The goal: {instruction}
+The state: {state}
+The actions:
+{actions}
+
+Give each action a weight from 1 to {most}, the larger the more it helps now, and 1 if it does not help. Reply with a \
+single JSON object and no other text, with all names of the list in its order:
+{"weights": {"<action>": <number>, "<action>": <number>}}"""
+"""The prompt for an object under a schema, which cannot say that one of the weights has to be above 0, and so has each
+of them above 0 (choice)."""
+MOST = 1_000
+"""Largest weight in an object under the schema (choice: a hopeless action keeps a thousandth of the best one's)."""
 CHOICE_PROMPT = """\
 An agent acts in a simulated world, one action at a time. Name the action that a sensible player would take next.
 
@@ -38,7 +53,20 @@ I cannot use this reply: {fault}. Reply again with the whole JSON object, correc
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
 
 
-class PriorDialogue:
+def schema(names: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON schema of the object in a reply, which `weights` reads."""
+    number = {"type": "integer", "minimum": 1, "maximum": MOST}
+    action_weights = {
+        "type": "object", "properties": dict.fromkeys(names, number), "required": [*names],
+        "additionalProperties": False,
+    }  # fmt: skip
+    return {
+        "type": "object", "properties": {"weights": action_weights}, "required": ["weights"],
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+class PriorDialogue(ObjectDialogue):
     """A dialogue that asks for the weights of the actions in a state until a reply can be read, at most 1 + `retries`
     times, or takes the probabilities with which a model chooses among the actions."""
 
@@ -49,18 +77,23 @@ class PriorDialogue:
         self._names, self._retries = names, retries
         self.calls = 1 + retries
 
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        return (schema(self._names),)
+
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """Return {"weights": A numbers of sum 1, in the order of the actions, "unknown": names in the reply that are no
         action}; None if no reply could be read.
 
         `content`: {"instruction": the task in words, "state": what the agent sees, holds and feels, in sentences}.
         """
-        prompt = message(content, self._names)
+        prompt = message({**content, "most": str(MOST)}, self._names, SCHEMA_PROMPT if self.by_schema else PROMPT)
 
         def read(reply: str) -> tuple[list[float], int]:
             return weights(reply, self._names)
 
-        outcome = await converse(ask, (prompt,), read, reminder, self._retries)
+        written = schema(self._names) if self.by_schema else None
+        outcome = await converse(ask, (prompt,), read, reminder, self._retries, schema=written)
         return None if outcome.value is None else {"weights": outcome.value[0], "unknown": outcome.value[1]}
 
     async def choose(self, question: Any, frames: Array | None, choose: Choose) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from guidebench.harness import lengths
 from guidebench.harness.capabilities import Locates, Projects, Steers
 from guidebench.harness.interfaces import Agent, Build, Dialogue, Suite
 from guidebench.harness.logs import Column, Log, count
-from guidebench.harness.parts import AgentPart, CellView, Most
+from guidebench.harness.parts import SCHEMA, AgentPart, CellView, Most
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, check_settings, cite
@@ -51,6 +51,7 @@ class OpenLoop(AgentPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({SEGMENTER: "embedder", WAYPOINTS: "chat"})
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {WAYPOINTS: (SCHEMA,)}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = MODEL_SETS
     consults: ClassVar[tuple[str, ...]] = (SEGMENTER, WAYPOINTS)
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({SEGMENTER: ("segment",)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,13 @@ class PathDialogue:
         """`retries`: further attempts after an invalid reply; `led`: returns the movements of an episode for
         its keypoints and an answer, [] if the answer cannot be followed."""
         self._conversation, self._led = WaypointDialogue(retries), led
-        self.calls = self._conversation.calls
+        self.calls, self.schemas = self._conversation.calls, self._conversation.schemas
+
+    def with_schemas(self) -> PathDialogue:
+        """Return the dialogue whose conversation is one by schema."""
+        dialogue = copy.copy(self)
+        dialogue._conversation = self._conversation.with_schemas()
+        return dialogue
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Return the answer of `WaypointDialogue`; `Unusable` if the gripper cannot follow it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench import results
 from guidebench.harness.errors import UserError, count
+from guidebench.harness.parts import TEXT
 from guidebench.harness.records import role_counts, schema
 from guidebench.harness.records.parts import RecordedPart
 from guidebench.harness.records.role_counts import RoleCount
@@ -25,8 +26,24 @@ if TYPE_CHECKING:
 REMARK = (
     "Sums over runs, as if no answer had come from a cassette; billed: every call that was really sent for the runs' "
     "questions, those included whose answers were lost when a run was stopped or killed. The first call to each model, "
-    "before training, and the clips of probes are in neither; bench models stats counts them apart."
+    "before training, and the clips of probes are in neither; bench models stats counts them apart. Read at first: "
+    "share of the questions whose first reply could be read; in all: after retries and repairs too. As text: what the "
+    "row of the same task, method, role and model has whose chat answers in text; not asked: the study has none."
 )
+
+
+NO_COUNT = RoleCount(0, 0)
+
+
+def _share(tally: RoleCount) -> str:
+    """Return the share of questions with an answer that took no retry, or "—" where it is unknown.
+
+    >>> _share(RoleCount(8, 2, retried=2)), _share(RoleCount(8, 2))
+    ('50.0 %', '—')
+    """
+    if tally.retried is None or not tally.questions:
+        return "—"
+    return f"{100 * (tally.questions - tally.failures - tally.retried) / tally.questions:.1f} %"
 
 
 class Spent(NamedTuple):
@@ -50,6 +67,21 @@ class Spent(NamedTuple):
     billed_images: int
     billed_seconds: float
     billed_usd: float
+    answers: str = ""
+    """Form of a chat's answers: text, schema or choice; "" for several roles and for models that are no chats."""
+    readable: RoleCount = NO_COUNT
+    """Questions, those without a usable answer, and those whose answer came after one that could not be read."""
+    as_text: RoleCount = NO_COUNT
+    """The same of the row of this task, method, role and model whose chat answers in text, where this one does not; no
+    question without such a row."""
+
+    @property
+    def shares(self) -> tuple[str, str, str]:
+        """Return the shares of questions whose first reply could be read, of those answered after retries too, and of
+        those whose first reply could be read as text, in words; "—" where records lack them."""
+        lacks_text = self.answers not in ("", TEXT) and not self.as_text.questions
+        first = "not asked" if lacks_text else _share(self.as_text)
+        return _share(self.readable), _share(self.readable._replace(retried=0)), first
 
 
 def is_billed(cell: CellRecord) -> bool:
@@ -121,8 +153,7 @@ def by_role(
             remarks |= dict.fromkeys([tally.remark] if tally.remark else [])
             if parts and (role not in parts or parts[role].backend in ("", *judges.KINDS)):
                 continue
-            before = sums.get(role, RoleCount(0, 0))
-            sums[role] = RoleCount(before.questions + tally.questions, before.failures + tally.failures)
+            sums[role] = sums.get(role, RoleCount(0, 0, retried=0)).plus(tally)
     return tuple(sums.items()), tuple(remarks)
 
 
@@ -177,19 +208,54 @@ def spent(
 ) -> list[Spent]:
     """Return the cost of each cell that asks a foundation model, followed by that of each role for a cell that asks in
     several. `rows`: records of `ledger`; `spending`: records of `spending`; `labels`: cell id -> row label."""
-    spendings = []
+    spendings: list[Spent] = []
+    in_text: dict[tuple[str, ...], RoleCount] = {}
+    places: list[tuple[str, ...]] = []
+
+    def add(cell: CellRecord, model: str, last: pd.DataFrame, tallies: Mapping[str, RoleCount]) -> None:
+        """Add the cost of the roles of `tallies` in the last records of runs."""
+        answers = [_form(cell, role) for role in tallies]
+        form = answers[0] if len(answers) == 1 else ""
+        readable = functools.reduce(RoleCount.plus, tallies.values()) if tallies else NO_COUNT
+        place = (cell.task_id, cell.method, *tallies, *(cell.parts[role].model for role in tallies if cell.parts))
+        if form == TEXT:
+            in_text[place] = in_text.get(place, RoleCount(0, 0, retried=0)).plus(readable)
+        places.append(place)
+        label = labels.get(cell.id, cell.label)
+        spendings.append(Spent(label, cell.task_id, model, len(last), **_sums(last), answers=form, readable=readable))
+
     for cell in filter(is_billed, cells):
-        label, task_id = labels.get(cell.id, cell.label), cell.task_id
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
+        tallies = _tallies(last, cell)
         if not last.empty:
-            spendings.append(Spent(label, task_id, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
+            add(cell, f"{cell.model} ({cell.backend})", last, tallies)
         cell_spending = spending[spending["cell"] == cell.id].sort_values("step")
         for role, role_rows in cell_spending.groupby("role") if not cell_spending.empty else ():
             part = cell.parts.get(str(role))
             model_text = f"{role}: {part.model} ({part.backend})" if part is not None else str(role)
-            last = role_rows.groupby("seed").tail(1)
-            spendings.append(Spent(label, task_id, model_text, len(last), **_sums(last)))
-    return spendings
+            mine = {str(role): tallies[str(role)]} if str(role) in tallies else {}
+            add(cell, model_text, role_rows.groupby("seed").tail(1), mine)
+    return [
+        spending if spending.answers in ("", TEXT) else spending._replace(as_text=in_text.get(place, NO_COUNT))
+        for spending, place in zip(spendings, places, strict=True)
+    ]
+
+
+def _tallies(last: pd.DataFrame, cell: CellRecord) -> dict[str, RoleCount]:
+    """Return role -> counts of its questions, from the last records of a cell's runs; {} where they cannot be read,
+    which the table of rows reports."""
+    try:
+        return dict(by_role(last.get(schema.ROLES, ()), cell.parts)[0])
+    except ValueError:
+        return {}
+
+
+def _form(cell: CellRecord, role: str) -> str:
+    """Return the form of the answers of the chat in a role; "" of another model."""
+    part = cell.parts.get(role)
+    if part is None or part.kind != "chat":
+        return ""
+    return str(cell.settings.get(f"{role}.answer", {}).get("value", TEXT))
 
 
 def _sums(last: pd.DataFrame) -> dict[str, Any]:
@@ -203,28 +269,30 @@ def listings(spendings: Sequence[Spent]) -> list[Listing]:
         return []
     full = Listing(
         "Model calls and their cost",
-        ("Task", "Model", "Calls", "Without answer", "Tokens in", "Tokens out", "Images", "Model's seconds", "USD",
+        ("Task", "Model", "Answers", "Read at first", "Read in all", "As text, at first", "Calls", "Without answer",
+         "Tokens in", "Tokens out", "Images", "Model's seconds", "USD",
          "Calls billed", "USD billed"),
         [
             (
-                spending.label, spending.task_id, spending.model, f"{spending.calls:,}", f"{spending.failures:,}",
-                f"{spending.tokens_in:,}",
+                spending.label, spending.task_id, spending.model, spending.answers, *spending.shares,
+                f"{spending.calls:,}", f"{spending.failures:,}", f"{spending.tokens_in:,}",
                 f"{spending.tokens_out:,}", f"{spending.images:,}", maybe(spending.seconds, 1), maybe(spending.usd, 4),
                 f"{spending.billed_calls:,}", maybe(spending.billed_usd, 4),
             )
             for spending in spendings
         ],
         on="page",
-        words=2,
+        words=3,
         note=REMARK,
     )  # fmt: skip
     brief = Listing(
         "model calls and their cost",
-        ("model", "calls", "without\nanswer", "tokens\nin / out", "images", "model's\nseconds", "USD",
-         "calls\nbilled", "USD\nbilled"),
+        ("model", "read\nfirst / all", "calls", "without\nanswer", "tokens\nin / out", "images", "model's\nseconds",
+         "USD", "calls\nbilled", "USD\nbilled"),
         [
             (
-                f"{spending.label} on {spending.task_id}", spending.model, f"{spending.calls:,}",
+                f"{spending.label} on {spending.task_id}", spending.model, " / ".join(spending.shares[:2]),
+                f"{spending.calls:,}",
                 f"{spending.failures:,}",
                 f"{spending.tokens_in:,} / {spending.tokens_out:,}", f"{spending.images:,}", maybe(spending.seconds, 1),
                 maybe(spending.usd, 4), f"{spending.billed_calls:,}", maybe(spending.billed_usd, 4),
@@ -238,5 +306,8 @@ def listings(spendings: Sequence[Spent]) -> list[Listing]:
 
 def plain(spendings: Sequence[Spent]) -> list[dict[str, Any]]:
     """Return the costs as JSON data; the key of the task is `where`."""
-    records = (spending._asdict() for spending in spendings)
+    records = [spending._asdict() for spending in spendings]
+    for record in records:
+        for name in ("readable", "as_text"):
+            record[name] = {key: number for key, number in record[name]._asdict().items() if key != "remark"}
     return [{"label": record.pop("label"), "where": record.pop("task_id"), **record} for record in records]

@@ -15,7 +15,7 @@ from guidebench.baselines.conversing import longest_instruction
 from guidebench.harness.capabilities import HasSurroundings, coordinates, demonstrates
 from guidebench.harness.interfaces import Build, Dialogue, Suite
 from guidebench.harness.models.choosing import Choosing
-from guidebench.harness.parts import CHOICE, CellView, Most, TeacherPart
+from guidebench.harness.parts import CHOICE, SCHEMA, CellView, Most, TeacherPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -71,7 +71,7 @@ class Llm(TeacherPart):
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {"chat": "scripted"}}
-    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {"chat": (CHOICE,)}
+    answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {"chat": (SCHEMA, CHOICE)}
     citation: ClassVar[str | Path] = Path(__file__).with_name("llm.bib")
 
     def fits(self, view: CellView) -> str:
@@ -95,6 +95,11 @@ class Llm(TeacherPart):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
         if self.augment == "decision_transformer" and not demonstrates(view.suite, view.task):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
+        if getattr(view["chat"], "answer_form", "") == SCHEMA and self.augment != "llm":
+            return (
+                "chat.answer=schema is for the trajectories of teacher.augment=llm, and a verdict is a digit after an "
+                "analysis in prose; leave it out"
+            )
         chooses = getattr(view["chat"], "answer_form", "") == CHOICE
         if chooses and (self.prompt or self.shots):
             return "teacher.prompt and teacher.shots are for answers in text; leave them out with chat.answer=choice"

@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.conversing import Conversation, Misread, converse
+from guidebench.baselines.conversing import Conversation, Misread, ObjectDialogue, converse
 from guidebench.baselines.preference.conversing import concluded, verdict, weigh
-from guidebench.baselines.teachers.llm import prompts, reading, trajectories
+from guidebench.baselines.teachers.llm import bounds, prompts, reading, trajectories
 from guidebench.harness.interfaces import Array, Choose, Coordinates, Surroundings, Unusable
 from guidebench.harness.models.calls import AskModel
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm
 
 
-class PairDialogue:
+class PairDialogue(ObjectDialogue):
     """The dialogue about pairs of segments of one task."""
 
     def __init__(
@@ -32,6 +32,12 @@ class PairDialogue:
         self._settings, self._things, self._goal, self._around = settings, things, goal, around
         self.choices = 1 + settings.double_check
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """Return the longest schema of an imagined trajectory; a verdict has none, since it follows prose."""
+        start = trajectories.beginning(trajectories.named_points(self._things, bounds.longest_segment(self._things, 1)))
+        return (reading.schema(self._things, start, bounds.STEPS),)
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Ask the model about a pair of segments, `content` {"segments": [2][H][D]}.
@@ -95,4 +101,6 @@ class PairDialogue:
         def remind(fault: Misread) -> str:
             return prompts.trajectory_reminder(fault, length)
 
-        return await converse(ask, (*first.messages, message), read, remind, settings.retries, "trajectory")
+        schema = reading.schema(things, start, length) if self.by_schema else None
+        messages = (*first.messages, message)
+        return await converse(ask, messages, read, remind, settings.retries, "trajectory", schema)

@@ -18,6 +18,8 @@ Fault = Literal["unreadable", "length", "shape", "start", "reach"]
 another start than was given; a point outside the task's reach."""
 ORDER: tuple[str, ...] = ("unreadable", "shape", "length", "start", "reach")
 """Faults in the order in which an object is checked."""
+FARTHEST = 1_000.0
+"""Largest coordinate under a schema of an object without a reach (choice: a kilometre)."""
 PLACES = 64
 """Maximum number of opening braces at which parsing is tried (choice)."""
 
@@ -42,6 +44,31 @@ def trajectory(
             if ORDER.index(fault.fault) >= ORDER.index(worst.fault):
                 worst = fault
     raise worst
+
+
+def schema(coordinates: Sequence[Coordinates], beginning: Mapping[str, Array], length: int) -> dict[str, Any]:
+    """Return the JSON schema of a trajectory that `trajectory` reads: the given first step, and points within the
+    objects' reach."""
+    fields = {named.name: _points_schema(named, beginning[named.name], length) for named in coordinates}
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
+def _points_schema(named: Coordinates, beginning: Array, length: int) -> dict[str, Any]:
+    first = beginning.reshape(-1, len(named.entries))[0]
+    start = _list([{"const": float(coordinate) + 0.0} for coordinate in first])
+    if named.constant:
+        return start
+    reach = named.reach or ((-FARTHEST, FARTHEST),) * len(first)
+    point = _list([
+        {"type": "number", "minimum": float(min(low, begun)), "maximum": float(max(high, begun))}
+        for (low, high), begun in zip(reach, first, strict=True)
+    ])  # fmt: skip
+    return {"type": "array", "prefixItems": [start], "items": point, "minItems": length, "maxItems": length}
+
+
+def _list(schemas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a list with exactly one element of each schema."""
+    return {"type": "array", "prefixItems": [*schemas], "minItems": len(schemas), "maxItems": len(schemas)}
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:

@@ -34,6 +34,11 @@ ALONE = re.compile(r"[\W_]*(yes|no)\s*(?:[^\w\s]|\n|$)", re.IGNORECASE)
 """Yes or no at the start of a text, followed by punctuation, a new line or nothing."""
 
 
+def repaired(times: int) -> dict[str, float | str]:
+    """Return the detail of a reply that was readable after so many repairs; {} without any."""
+    return {"repairs": float(times)} if times else {}
+
+
 class Unreadable(ValueError):
     """An answer in the wrong form; its message is shown to the model."""
 

@@ -136,6 +136,11 @@ class Call(ABC):
         return None if self.fault(answer) else answer
 
     @property
+    def repeated(self) -> bool:
+        """Whether it follows a reply in its conversation that could not be read; no key holds it."""
+        return False
+
+    @property
     def sampled(self) -> bool:
         """Whether equal calls may have different answers. The key of such a call includes the asker, so that its answer
         is never shared between askers."""
@@ -242,7 +247,8 @@ class Reply(NamedTuple):
     usage: Usage = ONE_CALL
     detail: Mapping[str, float | str] = {}
     """Diagnostics: `mass`, the total probability of yes and no; `served_by`, the model that the server reports;
-    `cut_off`, 1 for a text truncated at the token limit; `missing`, how often the label of a candidate was not among
+    `cut_off`, 1 for a text truncated at the token limit; `repairs`, how often the model was shown what was wrong with
+    an object; `missing`, how often the label of a candidate was not among
     the tokens that the server returned."""
 
 
@@ -311,6 +317,8 @@ class Answer(NamedTuple):
     detail: Mapping[str, float | str] = {}
     records: tuple[AnswerRecord, ...] = ()
     """The answers to keep of a question (`Job.answers`)."""
+    retried: bool = False
+    """Of a question: whether a reply could not be read, so that the model was asked again."""
 
 
 AskModel = Callable[[Call], Awaitable[Answer]]

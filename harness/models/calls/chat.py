@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from guidebench.harness.models.calls import schemas
@@ -15,6 +15,12 @@ from guidebench.harness.types import Array
 
 CUT_OFF: Mapping[str, float | str] = {"cut_off": 1.0}
 """Detail of a reply whose text was truncated at the token limit."""
+YES_OR_NO: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {"answer": {"enum": ["yes", "no"]}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
 Role = Literal["system", "user", "assistant"]
 
 
@@ -37,12 +43,19 @@ class ChatCall(Call):
     temperature: float = 0.0
     aim: str = ""
     """Its `purpose`."""
+    constrained: bool = False
+    """Whether the model writes under the schema, so that it can write nothing else, where its backend can constrain it;
+    else it is shown the schema, and what is wrong with an answer that does not fit."""
+    repeats: bool = False
+    """Its `repeated`."""
 
     kind: ClassVar[str] = "chat"
 
     def __post_init__(self) -> None:
         if self.schema is not None:
             schemas.check(self.schema)
+        if self.constrained and self.schema is None:
+            raise ValueError("a constrained chat has a schema")
 
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
         return {
@@ -50,6 +63,7 @@ class ChatCall(Call):
             "schema": self.schema,
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
+            **({"constrained": True} if self.constrained else {}),
         }
 
     @classmethod
@@ -58,17 +72,26 @@ class ChatCall(Call):
             case {
                 "messages": list(messages), "schema": dict() | None as schema,
                 "max_tokens": int(tokens), "temperature": int() | float() as temperature,
-            }:  # fmt: skip
-                return cls(messages_of(messages, image), schema, tokens, temperature)
-        raise ValueError("a chat has messages, a schema or none, max_tokens and a temperature")
+            } if (constrained := form.get("constrained", False)) in (True, False):  # fmt: skip
+                return cls(messages_of(messages, image), schema, tokens, temperature, constrained=constrained is True)
+        raise ValueError("a chat has messages, a schema or none, max_tokens, a temperature, and may be constrained")
 
     @classmethod
     def small(cls) -> Self:
         return cls((Message("user", ("Say yes.",)),), max_tokens=8)
 
+    @classmethod
+    def small_object(cls) -> Self:
+        """Return a small call whose answer is an object under a schema."""
+        return replace(cls.small(), schema=YES_OR_NO, constrained=True, max_tokens=32)
+
     @property
     def purpose(self) -> str:
         return self.aim
+
+    @property
+    def repeated(self) -> bool:
+        return self.repeats
 
     @property
     def sampled(self) -> bool:

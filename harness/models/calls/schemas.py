@@ -89,7 +89,8 @@ def _number(value: Any, _: int) -> bool:
 
 KEYWORDS: Mapping[str, Callable[[Any, int], bool]] = {
     "type": _types, "properties": _properties, "required": _names, "additionalProperties": _further, "items": _schema,
-    "enum": _values, "const": _plain, "anyOf": _schemas, "minimum": _number, "maximum": _number,
+    "prefixItems": _schemas, "enum": _values, "const": _plain, "anyOf": _schemas,
+    "minimum": _number, "maximum": _number,
     "exclusiveMinimum": _number, "exclusiveMaximum": _number, "minItems": _count, "maxItems": _count,
     "minLength": _count, "maxLength": _count, "title": _text, "description": _text,
 }  # fmt: skip

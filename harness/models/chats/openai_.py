@@ -47,6 +47,7 @@ class OpenAI(Served, Choosing, Reasoning, Writing):
     """With `choice_by=label`, orders in which the candidates are listed, evenly spaced among their rotations; each is a
     request, and the mean of their probabilities counts (choice: models prefer some places in a list)."""
 
+    constrains: ClassVar[bool] = True
     choice_settings: ClassVar[tuple[str, ...]] = (*Choosing.choice_settings, "choice_by", "rotations")
     answers: ClassVar[tuple[str, ...]] = (*Served.answers, "choice")
     version: ClassVar[int] = 1

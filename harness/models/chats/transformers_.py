@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from guidebench.harness.extras import missing
 from guidebench.harness.models.access import Local, Writing
 from guidebench.harness.models.choosing import Choosing
 from guidebench.harness.models.reasoning import Reasoning
+from guidebench.harness.parts import SCHEMA
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -32,9 +35,16 @@ class Transformers(Local, Choosing, Reasoning, Writing):
     trust_remote_code: bool = False
     """Whether code from the repository may run on this machine with your full permissions (choice: only on request)."""
 
+    constrains: ClassVar[bool] = True
     answers: ClassVar[tuple[str, ...]] = (*Local.answers, "choice")
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a language model that runs here"
+
+    def ready(self) -> None:
+        """Raise UserError as `Local.ready` does, and for a missing package of `answer=schema`."""
+        super().ready()
+        if self.answer == SCHEMA and importlib.util.find_spec("llguidance") is None:
+            raise missing("chat=transformers with answer=schema needs the package llguidance", "tiny")
 
     def spawn_model(self, device: str) -> Model:
         """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guidebench.baselines.conversing import converse, unlike
+from guidebench.baselines.conversing import ObjectDialogue, converse, unlike
 from guidebench.harness.interfaces import Array, Unusable
 from guidebench.harness.models.calls import AskModel
-from guidebench.methods.lagea.feedback import prompts, reading
+from guidebench.methods.lagea.feedback import prompts, reading, taxonomy
+
+MOST_FRAMES_SHOWN = 10_000
+"""Frames of the longest schema (choice: beyond any prompt)."""
 
 
-class ReflectionDialogue:
+class ReflectionDialogue(ObjectDialogue):
     """A dialogue that shows a model frames of an episode and asks for feedback until a reply is valid, at most 1 +
     `retries` times."""
 
@@ -21,6 +25,10 @@ class ReflectionDialogue:
         self._structured, self._tell_outcome, self._retries = structured, tell_outcome, retries
         self._embedded, self._instruction = embedded, instruction
         self.calls = 1 + retries
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        return (taxonomy.schema(MOST_FRAMES_SHOWN),) if self._structured else ()
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | Unusable | None:
         """Return the reflection on an episode (`reading.reflection`); `Unusable` with an empty one if no reply was
@@ -46,7 +54,8 @@ class ReflectionDialogue:
         def read(reply: str) -> dict[str, Any]:
             return reading.structured(reply, len(steps), stated_outcome)
 
-        conversation = await converse(ask, (message,), read, prompts.reminder, self._retries)
+        schema = taxonomy.schema(len(steps), stated_outcome) if self.by_schema else None
+        conversation = await converse(ask, (message,), read, prompts.reminder, self._retries, schema=schema)
         if conversation.fault == "failed":
             return None
         if conversation.value is None:

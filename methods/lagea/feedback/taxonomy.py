@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,3 +65,21 @@ SCHEMA: Mapping[str, Any] = {
     },
 }  # fmt: skip
 """JSON schema of a reply (LaGEA, figure 9); the code of a success stands in `primary_error`, as in the paper."""
+
+
+def schema(frame_count: int, stated_outcome: bool | None = None) -> dict[str, Any]:
+    """Return `SCHEMA` as a model writes under it: with codes that fit the outcome, frames that it was shown, and a
+    confidence in tenths, since a number may have any digits, and a model might go on with them.
+    `frame_count`: frames in the prompt; `stated_outcome`: whether the episode succeeded, if the prompt stated it."""
+    variants = []
+    for outcome, codes in (("success", SUCCESSES), ("failure", ERRORS)):
+        if stated_outcome is None or stated_outcome == (outcome == "success"):
+            variant = copy.deepcopy(dict(SCHEMA))
+            fields = variant["properties"]
+            fields["outcome"]["enum"] = [outcome]
+            fields["primary_error"]["properties"]["code"]["enum"] = [*codes]
+            fields["confidence"] = {"enum": [tenths / 10 for tenths in range(11)]}
+            fields["key_frame_indices"]["items"]["maximum"] = frame_count - 1
+            fields["key_frame_indices"]["maxItems"] = min(MOST_FRAMES, frame_count)
+            variants.append(variant)
+    return variants[0] if len(variants) == 1 else {"anyOf": variants}

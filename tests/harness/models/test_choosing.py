@@ -156,6 +156,15 @@ def test_tiny_models_choose_where_no_pictures_are_shown() -> None:
     assert names == ["scripted_vlm", "transformers"]
 
 
+def test_an_object_is_bounded_by_its_schema_and_repairs() -> None:
+    """By hand: 10 questions, each of at most 3 requests, as an object may be repaired twice. Request k reads 100 bytes
+    of prompt, 64 between messages, 1,000 of our words, 500 of the schema, and k replies of 20 tokens with 1,000 of our
+    words and 128 between messages."""
+    model = Transformers(answer="schema", max_tokens=20, attempts=1)
+    bound = call_bounds.questions(Most(10, prompt=100), model, longest=500)
+    assert bound == Usage(calls=30, tokens_in=10 * (3 * 1664 + 3 * 1148), tokens_out=600)
+
+
 class Unequal:
     """Hand-written code that weighs candidates by their length."""
 
@@ -182,6 +191,7 @@ LABEL = "performer.choice_by=label"
 SERVED = (*AGENT, "performer=openai")
 ENUM = (*SERVED, "performer.answer=choice", "performer.choice_by=enum")
 LOCAL = ("performer=transformers", "performer.model=/srv/model", "performer.answer=choice")
+PRIOR = ("suite=housekeep", "method=linvit", "profile=smoke")
 PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uniform")
 
 
@@ -221,6 +231,24 @@ PAIRS = ("suite=metaworld_pbrl", "method=rl_sallm_f", "profile=smoke", "chat=uni
             "the agent uses the probabilities of all candidates",
         ),
         (("suite=crafter_ood", "method=ellm", "profile=smoke", "goals=uniform"), "takes answers there as text"),
+        ((*SERVED, "performer.answer=schema"), "takes answers there as text or choice; leave performer.answer=schema"),
+        ((*SERVED, "performer.answer=json"), "performer.answer"),
+        (
+            (*PRIOR, "prior=scripted", "prior.answer=schema"),
+            "prior.answer=schema: scripted models write by code, and no schema constrains them",
+        ),
+        ((*PRIOR, "prior=openai", "prior.answer=schema", "prior.acts=sample"), "the prior answers by schema"),
+        ((*PAIRS[:3], "chat=openai", "chat.answer=schema", "teacher.augment=none"), "a verdict is a digit"),
+        (
+            (
+                "suite=metaworld_mt10",
+                "method=lagea",
+                "guide.structured=false",
+                "feedback=openai",
+                "feedback.answer=schema",
+            ),
+            "asks for free text, which has no schema",
+        ),
         (PAIRS, "teacher.augment=llm has the chat write a trajectory"),
         ((*PAIRS, "teacher.augment=none", "teacher.shots=1"), "teacher.shots are for answers in text"),
     ],

@@ -126,7 +126,7 @@ def test_a_served_chat_that_chooses_is_asked_for_a_choice_and_has_to_find_nonsen
         contact_once(model, directory=tmp_path)
 
 
-FORMS: tuple[Literal["text", "choice"], ...] = ("text", "choice")
+FORMS: tuple[Literal["text", "schema", "choice"], ...] = ("text", "schema", "choice")
 
 
 def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: Any) -> None:
@@ -138,7 +138,7 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
     scripted = contact.StudyModel("judge", "judge", cell.section("judge"))
     assert contact.distinct([scripted]) == []
     chats = [contact.StudyModel(form, "chat", Transformers(model="./a_model", answer=form)) for form in FORMS]
-    assert contact.distinct([*chats, *chats]) == chats, "one that chooses is asked for a choice"
+    assert contact.distinct([*chats, *chats]) == chats, "each form of answers is asked for"
 
 
 def test_replay_asks_nothing_and_a_budget_counts_the_call(tmp_path: Path, server: Any) -> None:

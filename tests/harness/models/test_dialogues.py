@@ -46,7 +46,7 @@ SOURCE = """
                 return None
             if content == "say what is of no use":
                 return Unusable("of no use")
-            first = await ask(ChatCall((Message("user", (content,)),)))
+            first = await ask(ChatCall((Message("user", (content,)),), repeats=content == "again"))
             second = await ask(ChatCall((Message("user", (first.value * 3,)),)))
             shape = None if frames is None else list(frames.shape)
             return {"first": first.value, "second": second.value, "frames": shape}
@@ -117,3 +117,16 @@ def test_a_fault_in_hand_written_code_is_told_with_its_traceback(asks: QuestionQ
     asks.submit(question(0, '"fall over"'), 1)
     with pytest.raises(UserError, match=r"(?s)chat 'counting' failed on a question.*fell over"):
         asks.due(3)
+
+
+def test_an_answer_after_a_reply_that_could_not_be_read_is_counted_and_the_count_is_kept(asks: QuestionQueue) -> None:
+    for text in ("again", "at once", "say nothing"):
+        asks.submit(question(0, f'"{text}"'), 1)
+    assert [answer.retried for _, _, answer in asks.due(3)] == [True, False, False]
+    assert (asks.accounts[0].questions, asks.accounts[0].failures, asks.accounts[0].retried) == (3, 1, 1)
+    state = asks.state(0)
+    asks.load_state(1, state)
+    assert asks.accounts[1] == asks.accounts[0]
+    del state["account"]["retried"]
+    asks.load_state(1, state)
+    assert asks.accounts[1].retried == 0, "a checkpoint from before it was counted"

@@ -1,11 +1,13 @@
 """A dry run reports what the machine lacks, and a run does so before it writes anything."""
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from guidebench.harness.commands import cli
+from guidebench.methods.linvit import dialogue
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 VLM_RB = (*SMOKE, "method=vlm_rb")
@@ -62,3 +64,15 @@ def test_a_missing_file(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     assert says in refusal(capsys, tmp_path / "s", *VLM_RB, *overrides)
+
+
+def test_a_schema_that_cannot_be_compiled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny: Callable[..., Path]
+) -> None:
+    pytest.importorskip("llguidance")
+    fields = {"weights": {"type": "integer", "minimum": 2, "maximum": 1}}
+    nothing = {"type": "object", "properties": fields, "required": ["weights"]}
+    monkeypatch.setattr(dialogue, "schema", lambda names: nothing)
+    words = ("suite=housekeep", "method=linvit", "profile=smoke", "prior=transformers", f"prior.model={tiny('llama')}")
+    message = refusal(capsys, tmp_path / "s", *words, "prior.dtype=float32", "prior.answer=schema")
+    assert "prior.answer=schema: the JSON schema of an answer cannot be compiled (Unsatisfiable schema" in message

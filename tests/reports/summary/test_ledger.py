@@ -67,6 +67,33 @@ def test_roles_stand_apart_below_what_they_took_together(writer: Writer) -> None
     ]
 
 
+def write_answers(writer: Writer, cell: str, answer: str, questions: int, failures: int, retried: int | None) -> None:
+    """Write a cell whose prior answers in a form; `answer` is the form, "" for a record from before there were any."""
+    part = {"kind": "chat", "name": "openai", "backend": "openai", "model": "small"}
+    settings = {"prior.answer": {"value": answer}} if answer else {}
+    names = {"method": "linvit", "backend": "openai", "model": "small"}
+    root = writer.cell(cell, {0: {100: [1]}}, **names, record={"parts": {"prior": part}, "settings": settings})
+    tally = role_counts.written({"prior": RoleCount(questions, failures, "", retried)})
+    row = bill_row(100, 9, 9, failures=failures) | {"questions": questions, "roles": tally, "tokens_out": 70}
+    write_rows(root / "seed-0", "ledger", [row])
+
+
+def test_a_row_says_what_share_was_read_at_first_and_what_share_text_had(writer: Writer) -> None:
+    write_answers(writer, "a", "schema", 8, 1, 0)
+    bills = spent(writer, {})
+    assert [(bill.answers, *bill.shares) for bill in bills] == [("schema", "87.5 %", "87.5 %", "not asked")]
+    write_answers(writer, "b", "text", 10, 5, 4)
+    bills = spent(writer, {})
+    assert [(bill.answers, *bill.shares) for bill in bills] == [
+        ("schema", "87.5 %", "87.5 %", "10.0 %"), ("text", "10.0 %", "50.0 %", "—"),
+    ]  # fmt: skip
+    full, brief = ledger.listings(bills)
+    assert "10.0 %" in full.lines[0] and "87.5 % / 87.5 %" in brief.lines[0]
+    assert ledger.plain(bills)[1]["readable"] == {"questions": 10, "failures": 5, "retried": 4}
+    write_answers(writer, "b", "", 10, 5, None)
+    assert [bill.shares for bill in spent(writer, {})] == [("87.5 %", "87.5 %", "—"), ("—", "50.0 %", "—")]
+
+
 def write_pair(writer: Writer, failures: int, questions: int | None = 100) -> None:
     """Write a cell whose runs all beat its rival's; `failures` questions of each run have no answer."""
     model = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}

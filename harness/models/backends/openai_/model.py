@@ -24,6 +24,7 @@ from guidebench.harness.models.backends.answers import (
     answer_index,
     choice_of,
     in_schema,
+    repaired,
     with_repair,
     with_schema,
     yes_or_no,
@@ -243,7 +244,8 @@ class OpenAIModel:
             usage = usage.plus(request_usage)
             text, recorded = self._without_reasoning(completion)
             try:
-                return Reply(in_schema(text, call.schema), usage, {**self._served_by(completion.served_by), **recorded})
+                details = {**self._served_by(completion.served_by), **recorded, **repaired(REPAIRS - repairs_left)}
+                return Reply(in_schema(text, call.schema), usage, details)
             except Unreadable as error:
                 if completion.finish == "length":
                     raise Failure("malformed", f"cut off after {call.max_tokens} tokens: {error}", usage) from None

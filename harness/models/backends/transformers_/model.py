@@ -61,7 +61,8 @@ class TransformersModel:
         """Return the most output tokens, the images, and the seconds of the slowest call so far; the cost in USD is
         0."""
         reasoning = self._thinking if isinstance(self._thinking, int) else 0
-        written = (1 + REPAIRS) * (call.max_tokens + reasoning) if isinstance(call, ChatCall) else 0
+        times = 1 + REPAIRS if isinstance(call, ChatCall) and not call.constrained else 1
+        written = times * (call.max_tokens + reasoning) if isinstance(call, ChatCall) else 0
         return Usage(1, tokens_out=written, images=len(call.images()), seconds=self._slowest)
 
     async def close(self) -> None:

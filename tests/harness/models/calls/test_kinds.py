@@ -1,6 +1,7 @@
 """Properties of every kind of call: its JSON form restores it, and its answers are written and read alike."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ ANSWERED_CALLS: list[tuple[Call, Any]] = [
     (JudgeCall(CLIP, "Is it done?"), 0.25),
     (ChatCall((Message("system", ("be brief",)), Message("user", ("why?", CLIP[0])))), "because"),
     (ChatCall((Message("user", ("a plan?",)),), SCHEMA, 64, 0.5), {"steps": ["key", 1, None]}),
+    (ChatCall((Message("user", ("a plan?",)),), SCHEMA, 64, constrained=True), {"steps": []}),
     (EmbedCall((CLIP[0], CLIP[1])), np.eye(2, 3, dtype=np.float32)),
     (EmbedCall(("a",)), np.zeros((1, 4), np.float32)),
     (VideoCall(CLIP), np.arange(3, dtype=np.float32)),
@@ -74,7 +76,7 @@ def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
         (ANSWERED_CALLS[0][0], [0.25]),
         (ANSWERED_CALLS[1][0], ["because"]),
         (ANSWERED_CALLS[2][0], [{"steps": []}]),
-        (ANSWERED_CALLS[3][0], []),
+        (ANSWERED_CALLS[4][0], []),
     ],
 )
 def test_answers_of_other_types_and_shapes_do_not_count(call: Call, fits: list[Any]) -> None:
@@ -206,3 +208,16 @@ def test_answers_about_videos_and_noise_have_distances() -> None:
     errors = np.array([[4, 0, 1], [2, 2, 2]], np.float32)
     assert noise.distance(errors, errors + np.array([[0, 0, 1], [0, 0, 0]], np.float32)) == 0.5
     assert noise.distance(errors, errors[:1]) == np.inf
+
+
+def test_a_chat_that_is_not_constrained_has_the_key_that_it_always_had_and_a_repeated_one_too() -> None:
+    chat = ChatCall((Message("user", ("a plan?",)),), SCHEMA)
+    form = json.loads(chat.request({}, None).text)
+    assert "constrained" not in form and "repeats" not in form
+    repeated, constrained = replace(chat, repeats=True), replace(chat, constrained=True)
+    keys = [call.request({}, None).key for call in (chat, repeated, constrained)]
+    assert keys[0] == keys[1] != keys[2] and repeated.repeated and not chat.repeated
+    with pytest.raises(ValueError, match="a constrained chat has a schema"):
+        ChatCall(chat.messages, constrained=True)
+    with pytest.raises(ValueError, match="may be constrained"):
+        ChatCall.read({**form, "constrained": "yes"}, {}.__getitem__)

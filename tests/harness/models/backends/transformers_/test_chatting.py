@@ -79,7 +79,7 @@ def test_a_model_is_shown_what_is_wrong_and_may_mend_it(
     chat_model = model(tiny("llama"))
     prompts = script_replies(chat_model, monkeypatch, '{"step": "three"}', '{"step": 3}')
     (reply,) = ask(chat_model, ChatCall((Message("user", ("Where?",)),), SCHEMA))
-    assert reply.value == {"step": 3}
+    assert (reply.value, reply.detail) == ({"step": 3}, {"repairs": 1.0})
     assert '{"step": "three"}' in prompts[1] and "is not of type 'integer'" in prompts[1]
     assert reply.usage.calls == 1 and reply.usage.tokens_out == len('{"step": "three"}') + len('{"step": 3}')
 
