@@ -266,9 +266,9 @@ def _dimensions(directory: Path) -> object:
 
 
 def _parameters(directory: Path) -> object:
-    from guidebench.harness.models.checkup import _parameters
+    from guidebench.harness.models.backends import parameters
 
-    return _parameters(directory / "model.safetensors")
+    return parameters.of_files([directory / "model.safetensors"])
 
 
 def _single(directory: Path) -> object:

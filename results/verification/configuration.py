@@ -11,6 +11,7 @@ from guidebench.harness import reader_process, registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded, rehashed
 from guidebench.harness.interfaces import SUCCESS
+from guidebench.harness.parts import AUTO
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import read_json
@@ -140,7 +141,7 @@ def _without_files(cell: Cell) -> Cell:
 def _unstated(cell: Cell) -> Iterator[str]:
     """Yield parts and settings that differ from the defaults of method, suite and profile although the overrides do not
     list them. A swapped model is excepted, since the cell's label names it, and so are transport settings, which are
-    hidden on purpose, and the digests of files, which follow from the files."""
+    hidden on purpose, and the digests of files and settings that follow from files (`AUTO`), which may not be here."""
     names = cell.names
     chosen = {
         part.role: part.name if part.kind in registry.MODELS else str(cell.overrides.get(part.role, ""))
@@ -156,7 +157,7 @@ def _unstated(cell: Cell) -> Iterator[str]:
         section, field = key.split(".", 1)
         value = getattr(cell.section(section), field)
         known_field, digest = fields[section][field], getattr(cell.section(section), settings.DIGEST, None)
-        if known_field.digest or settings.is_transport(known_field, digest):
+        if known_field.digest or base.value == AUTO or settings.is_transport(known_field, digest):
             continue
         if value != base.value and key not in cell.overrides:
             yield f"{key} is {settings.show(value)[:80]} and not {settings.show(base.value)[:80]}"

@@ -74,7 +74,7 @@ class CrafterOod(WorldSettings, SuitePart):
     hunger: bool = False
     """Whether the player gets hungry, thirsty and tired, as in Crafter (choice: not, since players that do not eat die
     after about 340 steps, and DSADF's times reach 13,541 steps of its tests)."""
-    coordinates: Annotated[bool, Later] = False
+    directions: Annotated[bool, Later] = False
     """Whether sentences tell where each thing of the task was last seen, in steps from the player (DSADF, §3.1; choice:
     not, since then each step is another question to a model, and steps of `find` lead to the same things)."""
     death: Literal["end", "restart"] = "end"
@@ -169,7 +169,7 @@ class CrafterOod(WorldSettings, SuitePart):
     @property
     def longest_text(self) -> int:
         """Return the most bytes of a state in sentences."""
-        return LONGEST_TEXT + DIRECTIONS * self.coordinates
+        return LONGEST_TEXT + DIRECTIONS * self.directions
 
     def action_names(self, task: str) -> tuple[str, ...]:
         """Return the verb and the noun of each action, such as `chop tree`."""

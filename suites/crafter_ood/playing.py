@@ -189,10 +189,10 @@ class VerbNounTask(GameViews, ABC):
     # Observations
 
     def text(self) -> str:
-        """Return the present state in sentences, with `suite.coordinates` also where the things of the task were last
+        """Return the present state in sentences, with `suite.directions` also where the things of the task were last
         in view (`guidebench.suites.crafter_ood.navigation.directions`)."""
         sentences = super().text()
-        if not self._settings.coordinates:
+        if not self._settings.directions:
             return sentences
         places = directions(self._explored, self._game, {noun: material(noun) for noun in self.quest.things})
         return f"{sentences} {places}".strip()

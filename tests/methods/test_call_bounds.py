@@ -22,7 +22,10 @@ ALIKE = ("data of pictures", "demonstrations")
 ROWS = {name: row for name, row in (METHODS | MORE).items() if name not in ALIKE}
 ALONE = ("an object that is followed", "frames and captions", "sentences")
 """Of the rehearsed rows, those that ask in roles of their own."""
-LONGER = {"ellm_exploration": "training.steps=200 evaluation.every=200", "vlm_rb": "training.demonstrations=1"}
+LONGER = {
+    "ellm_exploration": "training.steps=200 evaluation.every=200", "dsadf": "training.steps=120 evaluation.every=60",
+    "vlm_rb": "training.demonstrations=1",
+}  # fmt: skip
 """Row -> settings that raise more questions: more steps of a random policy, or demonstrations."""
 QUIET = {
     ("a room", "scorer"), ("dsadf_transfer", "performer"), ("dsadf_transfer", "text_embedder"), ("ellm", "goals"),

@@ -79,7 +79,7 @@ def test_the_placebo_of_a_run_starts_and_ends(
     placebo = train(*placebo_words(words, study), packs=packs)
     ledgers = [line for path in placebo.rglob("ledger.jsonl") for line in path.read_text().splitlines()[-1:]]
     counts = [count for ledger in ledgers for count in json.loads(json.loads(ledger)["roles"]).values()]
-    assert any(questions > failures for questions, failures, _ in counts)
+    assert any(questions > failures for questions, failures, *_ in counts)
     assert not any(placebo.rglob("answers.parquet")), "off unless a command says otherwise"
     assert not (placebo / "models").exists(), "nothing is recorded and nothing is spent"
 
@@ -117,6 +117,6 @@ def test_the_placebo_of_a_run_that_chooses_gives_choices(train: Callable[..., Pa
     assert kinds == {"choice"}
     placebo = train(*placebo_words(words, guided), "prior.answer=choice", packs=[(1,)])
     (ledger,) = placebo.rglob("ledger.jsonl")
-    ((questions, failures, _),) = json.loads(json.loads(ledger.read_text().splitlines()[-1])["roles"]).values()
+    ((questions, failures, *_),) = json.loads(json.loads(ledger.read_text().splitlines()[-1])["roles"]).values()
     assert questions > 0 and failures == 0
     assert read_outputs(guided) != read_outputs(placebo)

@@ -17,7 +17,8 @@ require("transformers")
 require("crafter")
 
 WORDS = (
-    "suite=crafter_ood", "task=deforestation", "suite.impossible=masked", "suite.area=16", "suite.length=50",
+    "suite=crafter_ood", "task=deforestation", "suite.impossible=masked", "suite.hunger=true", "suite.area=16",
+    "suite.length=50",
     "method=ellm_exploration", "goals=scripted", "text_embedder=transformers", "text_embedder.dtype=float32",
     "guide.width=32", "training.steps=100", "evaluation.every=100", "evaluation.episodes=1", "seeds=[0]",
     "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=8",

@@ -68,7 +68,7 @@ def test_what_the_player_places_is_found_once_it_was_in_view(field, act):
 
 
 def test_sentences_tell_where_things_of_the_task_were_last_in_view(field):
-    task = field("iron_sword_short", coordinates=True, observation="text")
+    task = field("iron_sword_short", directions=True, observation="text")
     x, y = task._game.player.pos.tolist()
     assert "known places" not in task.text()
     task._game.world[x - 3, y - 2] = task._game.world[x + 3, y + 3] = "iron"

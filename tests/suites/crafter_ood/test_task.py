@@ -113,13 +113,13 @@ def test_death_ends_the_episode_or_begins_it_anew(field, act):
 
 
 def test_without_hunger_the_player_lives_on(field, act):
-    task = field(hunger=False, length=500)
+    task = field(length=500)
     for _ in range(500):
         step = act(task, "do nothing")
     assert step.truncated and list(task._game.player.inventory.values())[:4] == [9, 9, 9, 9]
-    task = field(length=500)
+    task = field(hunger=True, length=500)
     lived = 0
-    while not act(task, "do nothing").terminated:
+    while not (step := act(task, "do nothing")).terminated and not step.truncated:
         lived += 1
     assert 300 < lived < 400  # idle life is about 340 steps
 
@@ -185,7 +185,7 @@ def test_the_scripted_player_reaches_the_goal(name):
 
 def test_the_scripted_player_eats_drinks_and_sleeps():
     """It survives 1,200 steps without a goal within reach, three times an idle life."""
-    task = CrafterOod(length=1_200).make("deforestation")
+    task = CrafterOod(length=1_200, hunger=True).make("deforestation")
     task.reset(3)
     player = task._game.player
 

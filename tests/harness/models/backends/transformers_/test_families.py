@@ -85,7 +85,9 @@ def test_a_family_answers_as_it_does_without_a_cache(
         call = ChoiceCall(messages, "Action:", CANDIDATES)
         scores = asyncio.run(model.answer(call)).value
         assert np.abs(scores - by_hand(model, call)).max() < 1e-4
-        assert model._choosing._ways[image] == ("continued" if image else WAYS.get(family, "branched"))
+        assert model._choosing._ways["images" if image else "text"] == (
+            "continued" if image else WAYS.get(family, "branched")
+        )
     if sees:
         verdicts = [asyncio.run(model.answer(JudgeCall(clip, PROMPT))).value for clip in clips]
         assert verdicts == pytest.approx([judged_by_hand(model, clip) for clip in clips], abs=1e-4)
