@@ -28,7 +28,8 @@ LONGER = {
 }  # fmt: skip
 """Row -> settings that raise more questions: more steps of a random policy, or demonstrations."""
 QUIET = {
-    ("a room", "scorer"), ("dsadf_transfer", "performer"), ("dsadf_transfer", "text_embedder"), ("ellm", "goals"),
+    ("a room", "scorer"), ("dsadf_transfer", "performer"), ("dsadf_transfer", "scorer"),
+    ("dsadf_transfer", "text_embedder"), ("ellm", "goals"),
     ("ellm", "text_embedder"),
 }  # fmt: skip
 """Rows and roles in which such short runs ask nothing; other rows ask in the same role of the same part."""
