@@ -12,7 +12,7 @@ class Course:
     plan is `partial`; without a plan the task itself is the only goal.
 
     A sub-goal that is a deed is reached when it was done as often as the plan says. One to find something is reached
-    when the next sub-goal is a deed that is possible now. Any may be declared reached by the performer (`end`).
+    when the next deed of the plan is possible now. Any may be declared reached by the performer (`end`).
     """
 
     def __init__(self, plan: Sequence[Subgoal] = (), partial: bool = False) -> None:
@@ -38,13 +38,12 @@ class Course:
         return self.present is None or (not self.partial and self.at == len(self.plan) - 1)
 
     def look(self, possible: Collection[str] | None) -> None:
-        """Go on to the next sub-goal if the present one is to find something and the one after it is possible now.
-        `possible`: the deeds that are possible; None where observations do not show them."""
-        present = self.present
-        if present is None or possible is None or not present.name.startswith(f"{FIND} "):
+        """Go on to the next deed of the plan if the present sub-goal is to find something and that deed is possible
+        now. `possible`: the deeds that are possible; None where observations do not show them."""
+        deeds = (step.name for step in self.plan[self.at :] if not step.name.startswith(f"{FIND} "))
+        if possible is None or next(deeds, None) not in possible:
             return
-        following = self.plan[self.at + 1 : self.at + 2]
-        if any(not step.name.startswith(f"{FIND} ") and step.name in possible for step in following):
+        while self.present is not None and self.present.name.startswith(f"{FIND} "):
             self.end()
 
     def acted(self, done: Collection[str]) -> None:

@@ -48,8 +48,9 @@ def listed(plan: Sequence[Subgoal]) -> str:
 
 def schema(names: Sequence[str], nouns: Collection[str], longest: int, fewest: int = 1) -> dict[str, Any]:
     """Return the JSON schema of a list of steps, which `read` reads as the field `plan` of an object. `names`:
-    of actions or deeds; `nouns`: what `find` may name, the last words of the names if empty."""
-    nouns = nouns or {name.split()[-1] for name in names if " " in name}
+    of actions or deeds; `nouns`: what `find` may name; if empty, what the names find, or else their last words."""
+    if not nouns and not any(name.startswith(f"{FIND} ") for name in names):
+        nouns = {name.split()[-1] for name in names if " " in name}
     subgoals = dict.fromkeys([*names, *(f"{FIND} {noun}" for noun in sorted(nouns))])
     step = {
         "type": "object",

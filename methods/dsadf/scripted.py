@@ -271,8 +271,9 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
     between equals.
 
     The first rule that applies: drink when thirsty; go to the thing to find; do the last action that the goal names;
-    make, mine or chop what is possible; go to the table or the furnace that a step of a plan takes, and aside from one
-    that is faced; place a table before making something; find a tree or what the goal names; move anywhere.
+    make (unless a tool is named), mine or chop what is possible; go to the table or the furnace that a step of a plan
+    takes, and aside from one that is faced; place a table before making something; find a tree or what the goal names;
+    move anywhere.
     """
     if "thirsty" in text and "drink water" in possible:
         return "drink water"
@@ -284,16 +285,17 @@ def step(goal: str, text: str, possible: Sequence[str], may_end: bool, draw: flo
         return goal if goal in possible else _wander(possible, draw)
     if goal_actions := [subgoal.name for subgoal in goals(goal, possible) if not subgoal.name.startswith(FIND)]:
         return goal_actions[-1]
-    for verbs in (("make",), ("mine", "chop")):
+    makes = verb == "make" and noun.partition(" ")[0] not in ("a", "an")
+    for verbs in (() if makes else ("make",), ("mine", "chop")):  # other tools would take what this one needs
         if useful := [name for name in possible if name.split()[0] in verbs and name != "chop grass"]:
             return useful[int(draw * len(useful))]
-    returns = [f"{FIND} {station}" for station in STATIONS if f"{FIND} {station}" in possible]
-    at_station = verb in ("make", "place") and noun.partition(" ")[0] not in ("a", "an", STATIONS[0].split()[0])
-    if verb == "make" and "place crafting table" in possible and not (at_station and returns):
+    may_return = (makes and "wood" in rules.held(text)) or (goal == "place furnace" and "stone" in rules.held(text))
+    returns = [f"{FIND} {station}" for station in STATIONS if may_return and f"{FIND} {station}" in possible]
+    if verb == "make" and "place crafting table" in possible and not returns:
         return "place crafting table"
     targets = [f"{FIND} {noun}"] if verb in AT_PLACES else [f"{FIND} {word}" for word in ("tree", *goal.split())]
     ways = [name for name in targets if name in possible]
-    if at_station and returns:  # a step of a plan, which provides for its materials
+    if returns:
         aside = [name for name in returns if f"targeting {name.removeprefix(f'{FIND} ')}." not in text]
         ways = [*aside, *ways, _wander(possible, draw)] if len(aside) < len(returns) else returns[:1]
     return ways[int(draw * len(ways))] if ways else _wander(possible, draw)

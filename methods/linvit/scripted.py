@@ -141,7 +141,8 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
             can = "crafting table" in visible and set(MATERIALS.get(noun.split(" ")[0], ("none",))) <= held
             return 8.0 * (noun in aims and can)
         if verb == "place" and noun in STATIONS:
-            return 8.0 * (noun in aims and noun not in visible and ("wood" if noun != "furnace" else "stone") in held)
+            at_hand = "wood" in held if noun != "furnace" else "stone" in held and "crafting table" in visible
+            return 8.0 * (noun in aims and noun not in visible and at_hand)
         if verb == "find":
             return 4.0 * (noun in aims and (noun not in STATIONS or noun in visible))
         if verb == "sleep":
@@ -152,7 +153,7 @@ def playing(goal: str, state: str, actions: Sequence[str]) -> dict[str, float]:
 
 
 STATIONS = ("crafting table", "furnace")
-"""What is placed to make tools at; before that it cannot be found."""
+"""What is placed to make tools at; it is sought only while it is in view."""
 ACTING = ("eat", "attack", "chop", "mine", "drink")
 """Verbs of actions on the faced thing."""
 

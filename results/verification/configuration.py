@@ -157,7 +157,8 @@ def _unstated(cell: Cell) -> Iterator[str]:
         section, field = key.split(".", 1)
         value = getattr(cell.section(section), field)
         known_field, digest = fields[section][field], getattr(cell.section(section), settings.DIGEST, None)
-        if known_field.digest or base.value == AUTO or settings.is_transport(known_field, digest):
+        follows_files = base.value == AUTO and field in getattr(cell.section(section), "of_files", {})
+        if known_field.digest or follows_files or settings.is_transport(known_field, digest):
             continue
         if value != base.value and key not in cell.overrides:
             yield f"{key} is {settings.show(value)[:80]} and not {settings.show(base.value)[:80]}"

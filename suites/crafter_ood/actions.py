@@ -99,7 +99,7 @@ def makes(game: Any, tool: str) -> bool:
 
 
 def near(game: Any, *blocks: str) -> bool:
-    """Return whether each of these materials is at most one row and column from the player."""
+    """Return whether the package says that each of these materials is at most one row and column from the player."""
     materials, _ = game.world.nearby(game.player.pos, 1)
     return all(block in materials for block in blocks)
 
@@ -111,7 +111,13 @@ def places(game: Any, block: str) -> bool:
     recipe = constants.place[block]
     ground, thing = facing(game)
     free = thing is None and ground in recipe["where"]
-    return free and _has(game, recipe["uses"]) and (block != "furnace" or near(game, "table"))
+    return free and _has(game, recipe["uses"]) and (block != "furnace" or _beside_table(game))
+
+
+def _beside_table(game: Any) -> bool:
+    """Return whether a table is at most one row and column from the player, at the edge of the world too."""
+    x, y = game.player.pos.tolist()
+    return any(game.world[x + dx, y + dy][0] == "table" for dx in (-1, 0, 1) for dy in (-1, 0, 1))
 
 
 def facing(game: Any) -> tuple[str | None, Any]:

@@ -40,9 +40,10 @@ def test_sub_goals_follow_each_other() -> None:
             ("acted", {"chop tree"}, "chop tree (2 times)", 1), ("acted", {"chop tree"}, "make wood sword", 0),
             ("end", "make wood sword", 0),
         ], (False, True)),
-        # A search is not over because another search follows.
-        ((Subgoal("find tree"), Subgoal("find cow"), Subgoal("attack cow")), False,
-         [("look", {"find cow", "attack cow"}, "find tree", 0)], (False, False)),
+        # Searches are over once the deed after them is possible, and not because another search follows.
+        ((Subgoal("find crafting table"), Subgoal("find furnace"), Subgoal("make iron sword")), False,
+         [("look", {"find furnace"}, "find crafting table", 0), ("look", {"make iron sword"}, "make iron sword", 0)],
+         (False, True)),
         # A partial plan is over once its last sub-goal is reached; then the task itself is the goal.
         (MUG, True, [
             ("acted", [], "grab mug", 1), ("acted", ["grab mug"], "find table", 0),

@@ -133,6 +133,8 @@ def test_a_search_is_no_prerequisite_and_a_lone_step_stays() -> None:
 
 
 FIND_TABLE = "find crafting table"
+WOOD = "you have in your inventory wood, coal, and iron."
+STONE = "you are targeting crafting table. you have in your inventory stone."
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,10 @@ FIND_TABLE = "find crafting table"
         ("mine stone", "you feel thirsty.", ["drink water", "mine stone"], True, "drink water"),
         ("make stone sword", START, ["place crafting table", "find tree"], True, "place crafting table"),
         ("make a stone sword", START, ["chop tree", "do nothing"], False, "chop tree"),
-        ("make iron sword", START, ["move left", FIND_TABLE, "find furnace"], True, FIND_TABLE),
-        ("place furnace", "you are targeting crafting table.", ["move left", FIND_TABLE], True, "move left"),
+        ("make iron sword", WOOD, ["make wood sword", FIND_TABLE, "find furnace"], True, FIND_TABLE),
+        ("make iron sword", START, ["move left", FIND_TABLE, "find tree"], True, "find tree"),  # its wood is gone
+        ("place furnace", STONE, ["move left", FIND_TABLE], True, "move left"),
+        ("place stone", STONE, ["move left", FIND_TABLE], True, "move left"),
     ],
 )  # fmt: skip
 def test_the_performer_serves_its_sub_goal(

@@ -71,6 +71,10 @@ def test_placing_takes_the_materials_and_the_place(field):
         "place furnace": "place_furnace",
         "place plant": "place_plant",
     }
+    task._game.player.pos[:] = (0, y)
+    task._game.world[1, y + 1] = "table"
+    task._game.world[0, y + 1] = "grass"
+    assert primitives(task)["place furnace"] == "place_furnace", "at the edge of the world too"
     inventory.update(wood=1, stone=3)
     assert (primitives(task)["place crafting table"], primitives(task)["place furnace"]) == (None, None)
     put_before_player(task, "water")
