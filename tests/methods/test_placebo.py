@@ -1,8 +1,9 @@
 """A run of every method with a model keeps its answers, and the placebo of it starts and ends."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from guidebench.harness.errors import Stopped
 from guidebench.harness.models import answer_files
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.config import Cell
+from tests.harness.models.canned import completion, serving
 from tests.methods.contract import METHODS, PACKAGES, read_outputs
 
 SEEDS = {"ellm": 3, "ellm_exploration": 3}
@@ -120,3 +122,24 @@ def test_the_placebo_of_a_run_that_chooses_gives_choices(train: Callable[..., Pa
     ((questions, failures, *_),) = json.loads(json.loads(ledger.read_text().splitlines()[-1])["roles"]).values()
     assert questions > 0 and failures == 0
     assert read_outputs(guided) != read_outputs(placebo)
+
+
+def test_the_placebo_of_a_run_that_writes_objects_gives_objects(train: Callable[..., Path]) -> None:
+    def weigh(path: str, body: dict[str, Any], headers: Mapping[str, str]) -> tuple[Any, ...]:
+        """Return one weight for each action of the schema, by the length of the state that is asked about."""
+        if path != "/chat/completions":
+            return 200, {"object": "list", "data": [{"id": "any", "object": "model"}]}
+        actions = body["response_format"]["json_schema"]["schema"]["properties"]["weights"]["properties"]
+        length = len(str(body["messages"]))
+        return 200, completion(
+            json.dumps({"weights": {name: 1 + (length + at) % 9 for at, name in enumerate(actions)}})
+        )
+
+    words = [word for word in row_words("linvit") if not word.startswith("prior")]
+    with serving(weigh) as url:
+        model = ("prior=openai", f"prior.base_url={url}", "prior.model=any", "prior.answer=schema")
+        guided = train(*words, *model, packs=[(1,)], answers=True)
+    placebo = train(*placebo_words(words, guided), "prior.answer=schema", packs=[(1,)])
+    (ledger,) = placebo.rglob("ledger.jsonl")
+    ((questions, failures, *_),) = json.loads(json.loads(ledger.read_text().splitlines()[-1])["roles"]).values()
+    assert questions > 0 and failures == 0

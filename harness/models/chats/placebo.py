@@ -17,13 +17,14 @@ from guidebench.harness.settings import Bounds, Unit
 class PlaceboChat(Placebo, Choosing):
     """Gives each question the answer to another question: labels, feedback, plans, actions and scores are as frequent
     as those of the model, and say nothing of what was asked. With `answer=choice` it gives the probabilities that the
-    model gave the same candidates at another question."""
+    model gave the same candidates at another question, with `answer=schema` objects that fit the question's schema."""
 
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1
     """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
     (choice: as the other chats, so that only the answers differ)."""
 
     version: ClassVar[int] = 1
+    constrains: ClassVar[bool] = True
 
     def fits(self, view: CellView) -> str:
         """Return why this placebo cannot be used in the given cell, or ""."""

@@ -18,6 +18,10 @@ from guidebench.harness.models.backends.transformers_.loaded_model import Loaded
 from guidebench.harness.models.backends.transformers_.rendering import decode_generated, template_of, tokens_of
 from guidebench.harness.models.reasoning import CLOSED, OFF, OPENED, Thinking
 
+ENDING = f"\n{CLOSED}\n\n"
+"""What closes the reasoning."""
+LEAST_ANSWER = 16
+"""Tokens that are kept for an answer after the reasoning, near the end of the context (choice)."""
 SWITCH = "enable_thinking"
 """Name of the variable of a chat template that has the model reason or not."""
 
@@ -61,12 +65,19 @@ def reasoned(
     begun = [text if text.rstrip().endswith(OPENED) else f"{text}{OPENED}\n" for text in texts]
     inputs = tokens_of(loaded, begun, images)
     length, limit = inputs["input_ids"].shape[1], loaded.context
-    tokens = tokens if limit is None else max(1, min(tokens, limit - length - 1))  # the answer has to fit too
+    room = None if limit is None else limit - length - LEAST_ANSWER
+    tokens = tokens if room is None else max(1, min(tokens, room))
     words: torch.Tensor = loaded.model.generate(
         **inputs, max_new_tokens=tokens, stop_strings=[CLOSED], tokenizer=loaded.tokenizer, **sampling
     )[:, length:]
     reasonings = []
     for text, (written, count, _) in zip(begun, decode_generated(loaded, words), strict=True):
         reasoning = written.partition(CLOSED)[0].strip()
-        reasonings.append(Reasoned(f"{text}{reasoning}\n{CLOSED}\n\n", reasoning, min(count, tokens)))
+        while room is not None and reasoning and _count(loaded, f"{reasoning}{ENDING}") > room:
+            reasoning = reasoning[: len(reasoning) * 3 // 4]
+        reasonings.append(Reasoned(f"{text}{reasoning}{ENDING}", reasoning, min(count, tokens)))
     return reasonings
+
+
+def _count(loaded: LoadedModel, text: str) -> int:
+    return len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])

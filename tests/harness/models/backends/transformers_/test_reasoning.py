@@ -71,6 +71,16 @@ def test_a_model_that_does_not_stop_reasoning_is_made_to_answer(tiny: Callable[.
     assert reply.usage.tokens_out == 5 + 6 and reply.detail["reasoning"] and reply.detail["cut_off"] == 1.0
 
 
+def test_near_the_end_of_the_context_the_reasoning_is_cut_so_that_an_answer_fits(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tiny("llama"), 500)
+    model._loaded.model.generation_config.eos_token_id = None
+    monkeypatch.setattr(type(model._loaded), "context", property(lambda loaded: 120))
+    reply = answer(model)
+    assert reply.value and reply.detail["reasoning"]
+
+
 def test_off_tells_the_template_for_chats_and_choices(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
