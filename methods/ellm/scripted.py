@@ -51,7 +51,8 @@ NEEDS: Mapping[str, Needs] = {
     "chop grass": Needs(("grass",)),
 }
 """Goal -> its preconditions by Crafter's rules that sentences can show, the most useful goal first. Sentences call a
-sapling a plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3)."""
+sapling a plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3; the suite crafter_ood places it
+near a table alone, which these rules leave out)."""
 PARTS = {"sight": "you see ", "held": "you have in your inventory ", "felt": "you feel "}
 """Field of `Needs` -> beginning of the state's sentence that lists it."""
 

@@ -10,7 +10,7 @@ from guidebench.baselines.conversing import NOTHING, Misread, ObjectDialogue, co
 from guidebench.harness.interfaces import Array, Choose
 from guidebench.harness.models.calls import AskModel, Message
 
-PROMPT = """\
+STATED = """\
 An agent acts in a simulated world, one action at a time. Say which actions a sensible player would take next.
 
 The goal: {instruction}
@@ -18,21 +18,23 @@ The state: {state}
 The actions:
 {actions}
 
+"""
+"""Beginning of the prompts for weights."""
+PROMPT = (
+    STATED
+    + """\
 Give each action that helps now a weight above 0, the larger the more it helps. An action that you leave out has the \
 weight 0. Reply with a single JSON object and no other text, with names from the list:
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
+)
 """The prompt, in our words; the paper gives none for a table of probabilities."""
-SCHEMA_PROMPT = """\
-An agent acts in a simulated world, one action at a time. Say which actions a sensible player would take next.
-
-The goal: {instruction}
-The state: {state}
-The actions:
-{actions}
-
+SCHEMA_PROMPT = (
+    STATED
+    + """\
 Give each action a weight from 1 to {most}, the larger the more it helps now, and 1 if it does not help. Reply with a \
 single JSON object and no other text, with all names of the list in its order:
 {"weights": {"<action>": <number>, "<action>": <number>}}"""
+)
 """The prompt for an object under a schema, which cannot say that one of the weights has to be above 0, and so has each
 of them above 0 (choice)."""
 MOST = 1_000

@@ -1,28 +1,16 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import ChatCall, Failure, Message, Reply
+from tests.harness.models.backends.transformers_.asking import ask, model
 
 SCHEMA = {"type": "object", "properties": {"step": {"type": "integer"}}, "required": ["step"]}
-
-
-def model(directory: Path) -> TransformersModel:
-    return TransformersModel(Source(str(directory), dtype="float32"))
-
-
-def ask(model: TransformersModel, *calls: ChatCall) -> list[Any]:
-    async def together() -> list[Any]:
-        return await asyncio.gather(*(model.answer(call) for call in calls), return_exceptions=True)
-
-    return asyncio.run(together())
 
 
 def script_replies(model: TransformersModel, monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[str]:

@@ -13,16 +13,12 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.answers import YES_OR_NO
 from guidebench.harness.models.backends.transformers_ import choosing
-from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import Call, ChoiceCall, JudgeCall, Message
+from tests.harness.models.backends.transformers_.asking import model
 
 CANDIDATES = (" move left", " no", " Yes", " chop the tree", " s")
 TEXT = ChoiceCall((Message("system", ("Act.",)), Message("user", ("Where to?",))), "Action:", CANDIDATES)
-
-
-def model(directory: Path, **settings: Any) -> TransformersModel:
-    return TransformersModel(Source(str(directory), dtype="float32"), **settings)
 
 
 def answer(chat: TransformersModel, call: Call) -> Any:

@@ -1,6 +1,5 @@
 """Chats that a model writes under a JSON schema, by models of random weights, which would never write JSON."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,8 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.backends.transformers_.loaded_model import Source
-from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import ChatCall, Failure, Message, Reply
+from tests.harness.models.backends.transformers_.asking import ask, model
 
 pytest.importorskip("llguidance")
 SCHEMA: dict[str, Any] = {
@@ -35,17 +33,6 @@ SCHEMA: dict[str, Any] = {
 
 def call(text: str = "What now?", schema: Any = SCHEMA, **settings: Any) -> ChatCall:
     return ChatCall((Message("user", (text,)),), schema, **{"max_tokens": 200, "constrained": True, **settings})
-
-
-def model(directory: Path) -> TransformersModel:
-    return TransformersModel(Source(str(directory), dtype="float32"))
-
-
-def ask(model: TransformersModel, *calls: ChatCall) -> list[Any]:
-    async def together() -> list[Any]:
-        return await asyncio.gather(*(model.answer(call) for call in calls), return_exceptions=True)
-
-    return asyncio.run(together())
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gguf", "qwen_vl"])

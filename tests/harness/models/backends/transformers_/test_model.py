@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,10 @@ import pytest
 import torch
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models.backends.transformers_.loaded_model import Source
-from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
+from tests.harness.models.backends.transformers_.asking import ask, model
 
 PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or "Answer: No".'
-
-
-def model(directory: Path, **settings: Any) -> TransformersModel:
-    return TransformersModel(Source(str(directory), dtype="float32"), **settings)
-
-
-def answers(model: TransformersModel, calls: Sequence[Call]) -> list[Any]:
-    async def ask() -> list[Any]:
-        return await asyncio.gather(*(model.answer(call) for call in calls), return_exceptions=True)
-
-    return asyncio.run(ask())
 
 
 @pytest.mark.parametrize("name", ["qwen_vl", "perception_lm"])
@@ -34,8 +22,8 @@ def test_clips_judged_together_score_as_alone_and_say_what_they_took(
 ) -> None:
     local_model = model(tiny(name))
     calls = [JudgeCall(clip, PROMPT) for clip in clips]
-    together = answers(local_model, calls)
-    alone = [answers(local_model, [call])[0] for call in calls]
+    together = ask(local_model, *calls)
+    alone = [ask(local_model, call)[0] for call in calls]
     assert [reply.value for reply in together] == pytest.approx([reply.value for reply in alone], abs=1e-4)
     assert all(0 < reply.value < 1 and 0 < reply.detail["mass"] <= 1 for reply in together)
     usage = together[0].usage
@@ -52,12 +40,12 @@ def test_calls_of_all_kinds_at_once_each_get_their_answer(tiny: Callable[..., Pa
         EmbedCall(("a key", "a door")),
         ChatCall((Message("user", ("Hello",)),), max_tokens=4),
     ]
-    replies = answers(local_model, calls)
+    replies = ask(local_model, *calls)
     assert all(isinstance(reply, Reply) for reply in replies), replies
     assert isinstance(replies[1].value, str) and replies[1].usage.images == 1
     assert replies[3].value.shape == (2, 32)
     for call, reply in zip(calls, replies, strict=True):
-        alone = answers(local_model, [call])[0].value
+        alone = ask(local_model, call)[0].value
         assert alone == reply.value if isinstance(alone, str) else np.allclose(alone, reply.value, atol=1e-4)
 
 
@@ -66,7 +54,7 @@ def test_out_of_memory_in_the_real_forward_halves_the_batch(
 ) -> None:
     local_model = model(tiny("perception_lm"), batch_size=5)
     calls = [JudgeCall(clip, PROMPT) for clip in clips]
-    expected = [reply.value for reply in answers(model(tiny("perception_lm")), calls)]
+    expected = [reply.value for reply in ask(model(tiny("perception_lm")), *calls)]
     real, sizes = local_model._loaded.model.model.language_model.forward, []
 
     def forward(*args: Any, **settings: Any) -> Any:
@@ -76,7 +64,7 @@ def test_out_of_memory_in_the_real_forward_halves_the_batch(
         return real(*args, **settings)
 
     monkeypatch.setattr(local_model._loaded.model.model.language_model, "forward", forward)
-    assert [reply.value for reply in answers(local_model, calls)] == pytest.approx(expected, abs=1e-4)
+    assert [reply.value for reply in ask(local_model, *calls)] == pytest.approx(expected, abs=1e-4)
     assert sizes[0] == 5 and max(sizes[1:]) == 2
 
 
@@ -89,7 +77,7 @@ def test_a_clip_that_does_not_fit_alone_is_a_failure(
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(local_model._loaded.model.model.language_model, "forward", forward)
-    outcomes = answers(local_model, [JudgeCall(clip, PROMPT) for clip in clips])
+    outcomes = ask(local_model, *[JudgeCall(clip, PROMPT) for clip in clips])
     assert [failure.kind for failure in outcomes if isinstance(failure, Failure)] == ["memory"] * 5
 
 
@@ -97,7 +85,7 @@ def test_an_estimate_is_at_least_what_a_call_then_writes(tiny: Callable[..., Pat
     local_model = model(tiny("llama"))
     call = ChatCall((Message("user", ("Hello",)),), {"type": "object"}, max_tokens=5)
     estimate = local_model.estimate(call)
-    (failure,) = answers(local_model, [call])
+    (failure,) = ask(local_model, call)
     assert isinstance(failure, Failure) and failure.kind == "malformed"
     assert estimate.tokens_out == 15 >= failure.usage.tokens_out > 5
     assert local_model.estimate(JudgeCall(clips[0], PROMPT)) == Usage(1, images=4)
@@ -112,7 +100,7 @@ def test_a_call_of_the_wrong_kind_is_an_error_that_names_what_is_needed(
         ("gpt2", EmbedCall((clips[0][0],)), "turns no images into vectors"),
         ("llama", ChatCall((Message("user", (clips[0][0],)),)), "reads text alone"),
     ):
-        (error,) = answers(model(tiny(name)), [call])
+        (error,) = ask(model(tiny(name)), call)
         assert isinstance(error, UserError) and needed in str(error), error
 
 
