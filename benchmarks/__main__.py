@@ -2,10 +2,10 @@
 
     python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
 
-Benchmarks against peer libraries (replay, cartpole, crafter_dqn, continuous, also on MetaWorld) run under the Python of
-the peers' environment, made from benchmarks/peers.txt; without it they are skipped with a message, and `choices` leaves
-its peer out. Other load on the machine distorts the figures, so the load average before each benchmark is recorded with
-it. The function `lines` of a benchmark's module yields its lines of the table.
+Benchmarks against peer libraries (`WITH_PEERS`) run under the Python of the peers' environment, made from
+benchmarks/peers.txt; without it they are skipped with a message, and `choices` leaves its peer out. Other load on the
+machine distorts the figures, so the load average before each benchmark is recorded with it. The function `lines` of a
+benchmark's module yields its lines of the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.table import Line
 from guidebench.harness.identity.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_PEERS = ("replay", "cartpole", "crafter_dqn", "continuous", "continuous_metaworld")
+WITH_PEERS = ("replay", "cartpole", "crafter_dqn", "continuous", "continuous_metaworld", "envpool_steps")
 ALSO = {
     "crafter_dqn": ("crafter_dqn", "--only", "peer", "flat"),
     "crafter_language": ("crafter_dqn", "--only", "symbols", "scripted", "sbert_shape"),
@@ -75,6 +75,7 @@ SMALL = {
     "command_line": ["--repeats", "1", "--cells", "4"],
     "continuous": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
     "continuous_metaworld": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
+    "envpool_steps": ["--rounds", "1", "--seconds", "0.01"],
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1", "--sizes", "8"],
     "crafter_steps": ["--rounds", "1", "--steps", "40"],

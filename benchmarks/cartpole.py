@@ -1,11 +1,12 @@
-"""DQN on CartPole-v1 against Stable-Baselines3's DQN: same network, schedule and PyTorch, one thread each.
+"""DQN on CartPole-v1 against the DQN of Stable-Baselines3, which runs on PyTorch as ours does, and of SBX, which JAX
+compiles: same network and schedule, all on one core.
 
     python -m benchmarks.cartpole [--rounds 20]                       training steps per second
     python -m benchmarks.cartpole --returns STUDY [--seeds 10]        Stable-Baselines3's returns, into a study
 
-Settings are those of the suite `classic`, which are RL Baselines3 Zoo's. To compare speed, the two alternate in
-training (see benchmarks/turns.py). `--returns` trains Stable-Baselines3 and records ten greedy episodes every 5,000
-steps with `guidebench.Recorder`. Add our runs to the same study with
+Settings are those of the suite `classic`, which are RL Baselines3 Zoo's; SBX clips no gradient. To compare speed, the
+contenders alternate in training (see benchmarks/turns.py). `--returns` trains Stable-Baselines3 and records ten greedy
+episodes every 5,000 steps with `guidebench.Recorder`. Add our runs to the same study with
 
     bench run suite=classic task=CartPole-v1 method=uer profile=paper seeds=10 output=STUDY
 
@@ -18,12 +19,14 @@ and compare both with `bench report STUDY`. Both modes need the peers' environme
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import importlib.util
 import json
 import math
+import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.table import Line
@@ -33,12 +36,27 @@ from guidebench.harness.plan.names import Names
 
 CELL = {"suite": "classic", "task": "CartPole-v1", "profile": "paper", "method": "uer"}
 PEER = "stable_baselines3"
+PEERS = {PEER: "stable-baselines3", "sbx": "sbx-rl"}
+"""Module of a peer -> its distribution."""
 
 
-def peer(seed: int) -> tuple[Any, dict[str, Any]]:
-    """Return Stable-Baselines3's DQN with the suite's settings, and these settings under Stable-Baselines3's names."""
+def peers_here(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the modules of the peers. End the command if one is not installed."""
+    for module, distribution in PEERS.items():
+        if importlib.util.find_spec(module) is None:
+            parser.error(f"{distribution} is not installed here; make the peers' environment (see --help)")
+    return list(PEERS)
+
+
+def on_one_core() -> None:
+    """Bind this process and those that it starts to one core: JAX takes as many threads as it may use cores."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def peer(seed: int, library: str = PEER) -> tuple[Any, dict[str, Any]]:
+    """Return the DQN of a library of `PEERS` with the suite's settings, and these settings under the library's names,
+    which are those of Stable-Baselines3."""
     import torch
-    from stable_baselines3 import DQN
 
     torch.set_num_threads(1)
     names = Names(**CELL, parts=roles.parts_of(chosen={}, **CELL))
@@ -54,11 +72,13 @@ def peer(seed: int) -> tuple[Any, dict[str, Any]]:
         "target_update_interval": suite["learner.target_every"],
         "exploration_fraction": suite["learner.exploration_share"],
         "exploration_final_eps": suite["learner.epsilon_end"],
-        "max_grad_norm": suite["learner.max_grad_norm"],
     }
+    if library == PEER:  # SBX has no such setting
+        settings["max_grad_norm"] = suite["learner.max_grad_norm"]
     hidden = list(suite["learner.hidden"])
     network = {"net_arch": hidden}
-    model = DQN("MlpPolicy", "CartPole-v1", policy_kwargs=network, seed=seed, device="cpu", **settings)
+    algorithm = importlib.import_module(library).DQN
+    model = algorithm("MlpPolicy", "CartPole-v1", policy_kwargs=network, seed=seed, device="cpu", **settings)
     return model, {**settings, "steps": suite["training.steps"], "net_arch": hidden}
 
 
@@ -71,32 +91,37 @@ def after_each_step(call: Callable[[], object]) -> Callable[[dict[str, Any], dic
     return callback
 
 
-def train_peer(start: int, turn: int) -> None:
+def train_peer(start: int, turn: int, library: str) -> None:
     """Train the peer in the contender's process."""
-    model, settings = peer(0)
+    model, settings = peer(0, library)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
 
 
-def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Return our and the peer's steps per second and the median ratio; a turn is whole cycles of the schedule's 256
-    steps and 128 updates."""
+def speed(rounds: int, start: int, turn: int, libraries: Sequence[str]) -> dict[str, Any]:
+    """Return our steps per second, and those of the peers with the median ratio to each; a turn is whole cycles of the
+    schedule's 256 steps and 128 updates."""
     ours = Contender("benchmarks.turns", cell_arguments(start, turn, CELL))
-    theirs = Contender("benchmarks.cartpole", ["--contend", str(start), str(turn)])
-    interleave([theirs, ours], rounds)
-    ours.close(), theirs.close()
-    speedups = ratios(theirs, ours)
-    return {
-        "rounds": rounds,
-        "turn": turn,
-        "ours_steps_per_second": rate(ours, turn),
-        "peer_steps_per_second": rate(theirs, turn),
-        "ratio": statistics.median(speedups),
-        "ratio_lowest": speedups[0],
-        "ratio_highest": speedups[-1],
-        "processor_ratio": statistics.median(ratios(theirs, ours, "processor")),
-        "versions": {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")},
-    }
+    theirs = [Contender("benchmarks.cartpole", ["--contend", str(start), str(turn), library]) for library in libraries]
+    interleave([*theirs, ours], rounds)
+    for contender in (*theirs, ours):
+        contender.close()
+    rows = []
+    for library, rival in zip(libraries, theirs, strict=True):
+        speedups = ratios(rival, ours)
+        rows.append(
+            {
+                "peer": library,
+                "peer_steps_per_second": rate(rival, turn),
+                "ratio": statistics.median(speedups),
+                "ratio_lowest": speedups[0],
+                "ratio_highest": speedups[-1],
+                "processor_ratio": statistics.median(ratios(rival, ours, "processor")),
+            }
+        )
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "gymnasium", *PEERS.values())}
+    steps = rate(ours, turn)
+    return {"rounds": rounds, "turn": turn, "ours_steps_per_second": steps, "rows": rows, "versions": versions}
 
 
 def returns(
@@ -141,8 +166,10 @@ def returns(
 
 def lines(figures: dict[str, Any]) -> Iterator[Line]:
     """Yield the lines of the table of all benchmarks."""
-    rates = [f"{figures[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
-    yield Line("DQN on CartPole: Stable-Baselines3", *rates, figures["ratio"], "1.5")
+    ours = f"{figures['ours_steps_per_second']:,.0f} steps/s"
+    for row in figures["rows"]:
+        theirs = f"{row['peer_steps_per_second']:,.0f} steps/s"
+        yield Line(f"DQN on CartPole: {PEERS[row['peer']]}", ours, theirs, row["ratio"], "1.5")
 
 
 def main() -> None:
@@ -154,12 +181,13 @@ def main() -> None:
     parser.add_argument("--returns", metavar="STUDY", help="record the peer's returns in this study instead")
     parser.add_argument("--seeds", type=int, default=10, help="with --returns (default %(default)s)")
     parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 50,000")
-    parser.add_argument("--contend", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--contend", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if importlib.util.find_spec(PEER) is None:
-        parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
+    libraries = peers_here(parser)
+    on_one_core()
     if options.contend:
-        train_peer(*options.contend)
+        start, turn, library = options.contend
+        train_peer(int(start), int(turn), library)
         return
     if options.returns:
         for seed in range(options.seeds):
@@ -177,17 +205,16 @@ def main() -> None:
                 episodes=10,
             )
         return
-    figures = speed(options.rounds, options.start, options.turn)
+    figures = speed(options.rounds, options.start, options.turn, libraries)
     if options.json:
         print(json.dumps(figures))
         return
-    print(f"DQN on CartPole-v1, {options.rounds} turns of {options.turn:,} training steps each, one thread")
-    print(f"Stable-Baselines3 {figures['peer_steps_per_second']:8,.0f} steps/s")
-    print(f"guidebench        {figures['ours_steps_per_second']:8,.0f} steps/s")
-    print(
-        f"ratio             {figures['ratio']:8.2f}  ({figures['ratio_lowest']:.2f} to {figures['ratio_highest']:.2f})"
-    )
-    print(f"                  {figures['processor_ratio']:8.2f}  by processor time")
+    print(f"DQN on CartPole-v1, {options.rounds} turns of {options.turn:,} training steps each, one core")
+    print(f"{'guidebench':20}{figures['ours_steps_per_second']:8,.0f} steps/s")
+    for row in figures["rows"]:
+        ratio = f"ratio {row['ratio']:.2f} ({row['ratio_lowest']:.2f} to {row['ratio_highest']:.2f})"
+        ratio += f", {row['processor_ratio']:.2f} by processor time"
+        print(f"{PEERS[row['peer']]:20}{row['peer_steps_per_second']:8,.0f} steps/s, {ratio}")
     print("versions: " + ", ".join(f"{name} {version}" for name, version in figures["versions"].items()))
 
 

@@ -1,13 +1,14 @@
-"""SAC and TD3 against Stable-Baselines3's: same networks, batch, updates per step and PyTorch, one thread each.
+"""SAC and TD3 against those of Stable-Baselines3, which run on PyTorch as ours do, and of SBX, which JAX compiles: same
+networks, batch and updates per step, all on one core.
 
     python -m benchmarks.continuous [--learners sac td3] [--seeds 1 4]      updates and training steps per second
     python -m benchmarks.continuous --returns STUDY [--runs 5]              Stable-Baselines3's returns, into a study
     python -m benchmarks.continuous --suite metaworld_pbrl --task button-press --learners sac             on MetaWorld
 
 Settings are the suite's: on Pendulum-v1 of `classic`, those of RL Baselines3 Zoo. An update is one gradient step of
-critics, actor and, for SAC, the entropy coefficient on a fixed batch; the two alternate within one process. To compare
-training, they alternate as processes (see benchmarks/turns.py). Both step this project's task. With several seeds
-trained together, rates count every seed's steps. `--device cuda` measures both on a GPU.
+critics, actor and, for SAC, the entropy coefficient on a fixed batch; the contenders alternate within one process. To
+compare training, they alternate as processes (see benchmarks/turns.py). All step this project's task. With several
+seeds trained together, rates count every seed's steps. `--device cuda` measures PyTorch's contenders on a GPU.
 
 `--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `guidebench.Recorder`.
 Add our runs to the same study with
@@ -23,6 +24,7 @@ and compare both with `bench report STUDY`. Both modes need the peers' environme
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import importlib.util
 import itertools
@@ -34,13 +36,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchmarks.cartpole import PEER, after_each_step, returns
+from benchmarks.cartpole import PEER, PEERS, after_each_step, on_one_core, peers_here, returns
 from benchmarks.table import Line
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
 from guidebench.harness.plan import config, roles
 from guidebench.harness.plan.names import Names
 
 LEARNERS = ("sac", "td3")
+GOALS = {"stable_baselines3": ("1.2", "1.4"), "sbx": ("1.05", "1.05")}
+"""Library -> least speed relative to it, of one seed alone and of one among several."""
 Update = Callable[[], object]
 
 
@@ -84,13 +88,16 @@ class SuiteTask(NamedTuple):
         return Environment()
 
 
-def peer(suite_task: SuiteTask, learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
-    """Return Stable-Baselines3's learner with the suite's settings, and these settings under Stable-Baselines3's
-    names."""
+def peer(
+    suite_task: SuiteTask, learner: str, seed: int, device: str, library: str = PEER
+) -> tuple[Any, dict[str, Any]]:
+    """Return the learner of a library of `PEERS` with the suite's settings, and these settings under the library's
+    names, which are those of Stable-Baselines3."""
     import numpy as np
     import torch
-    from stable_baselines3 import SAC, TD3
     from stable_baselines3.common.noise import NormalActionNoise
+
+    algorithm = getattr(importlib.import_module(library), learner.upper())
 
     torch.set_num_threads(1)
     suite, environment = suite_task.settings(learner), suite_task.environment()
@@ -112,9 +119,10 @@ def peer(suite_task: SuiteTask, learner: str, seed: int, device: str) -> tuple[A
         entropy = {
             "target_entropy": -suite["learner.target_entropy_scale"] * environment.action_space.shape[0],
             "ent_coef": f"auto_{suite['learner.alpha']}",
-            "target_update_interval": suite["learner.target_frequency"],
         }
-        return SAC("MlpPolicy", environment, **entropy, **common), {**peer_settings, **entropy}
+        if library == PEER:  # SBX has no such setting and moves its targets in every update
+            entropy["target_update_interval"] = suite["learner.target_frequency"]
+        return algorithm("MlpPolicy", environment, **entropy, **common), {**peer_settings, **entropy}
     delays = {
         "policy_delay": suite["learner.policy_frequency"],
         "target_policy_noise": suite["learner.target_noise"],
@@ -123,16 +131,16 @@ def peer(suite_task: SuiteTask, learner: str, seed: int, device: str) -> tuple[A
     deviation = suite["learner.exploration_noise"]
     size = environment.action_space.shape[0]
     noise = NormalActionNoise(np.zeros(size), np.full(size, deviation))
-    return TD3("MlpPolicy", environment, action_noise=noise, **delays, **common), {
+    return algorithm("MlpPolicy", environment, action_noise=noise, **delays, **common), {
         **peer_settings,
         **delays,
         "noise_std": deviation,
     }
 
 
-def peer_update(suite_task: SuiteTask, learner: str, device: str) -> Update:
+def peer_update(suite_task: SuiteTask, learner: str, device: str, library: str) -> Update:
     """Return a function that makes a gradient step of the peer on a fixed batch."""
-    model, settings = peer(suite_task, learner, 0, device)
+    model, settings = peer(suite_task, learner, 0, device, library)
     model.learn(settings["batch_size"])  # fills the buffer, without updates
     batch = model.replay_buffer.sample(settings["batch_size"])
     model.replay_buffer.sample = lambda *_, **__: batch
@@ -199,14 +207,20 @@ def timed(call: Update, times: int, device: str) -> float:
 
 
 def updates(
-    suite_task: SuiteTask, learner: str, seeds: Sequence[int], rounds: int, times: int, device: str
+    suite_task: SuiteTask,
+    learner: str,
+    seeds: Sequence[int],
+    rounds: int,
+    times: int,
+    device: str,
+    libraries: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Return table rows of updates per second; the contenders alternate."""
+    """Return table rows of updates per second, one for each library and number of seeds; the contenders alternate."""
     import torch
 
     torch.set_num_threads(1)
     rivals = [
-        peer_update(suite_task, learner, device),
+        *(peer_update(suite_task, learner, device, library) for library in libraries),
         *(our_update(suite_task, learner, count, device) for count in seeds),
     ]
     for rival in rivals:
@@ -215,16 +229,31 @@ def updates(
     for _ in range(rounds):
         for seconds, rival in zip(taken, rivals, strict=True):
             seconds.append(timed(rival, times, device))
-    return [row(learner, "updates", count, seconds, taken[0]) for count, seconds in zip(seeds, taken[1:], strict=True)]
+    theirs, ours = taken[: len(libraries)], taken[len(libraries) :]
+    return [
+        row(learner, "updates", count, seconds, beside, library)
+        for library, beside in zip(libraries, theirs, strict=True)
+        for count, seconds in zip(seeds, ours, strict=True)
+    ]
 
 
 def training(
-    suite_task: SuiteTask, learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
+    suite_task: SuiteTask,
+    learner: str,
+    seeds: Sequence[int],
+    rounds: int,
+    turn: int,
+    device: str,
+    warm_up: int,
+    libraries: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return table rows of training steps per second, without evaluation and checkpoints."""
     start = suite_task.settings(learner)["learner.learning_starts"] + warm_up
     named = ["--suite", suite_task.suite, "--task", suite_task.task, "--device", device]
-    theirs = Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), *named])
+    theirs = [
+        Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), library, *named])
+        for library in libraries
+    ]
     ours = [
         Contender(
             "benchmarks.turns",
@@ -232,19 +261,23 @@ def training(
         )
         for count in seeds
     ]
-    interleave([theirs, *ours], rounds)
-    for contender in (theirs, *ours):
+    interleave([*theirs, *ours], rounds)
+    for contender in (*theirs, *ours):
         contender.close()
-    beside = [taken["seconds"] / turn for taken in theirs.turns]
     rows = []
-    for count, contender in zip(seeds, ours, strict=True):
-        table_row = row(learner, "steps", count, [taken["seconds"] / turn for taken in contender.turns], beside)
-        processor = [count * ratio for ratio in ratios(theirs, contender, "processor")]
-        rows.append({**table_row, "processor_ratio": statistics.median(processor)})
+    for library, rival in zip(libraries, theirs, strict=True):
+        beside = [taken["seconds"] / turn for taken in rival.turns]
+        for count, contender in zip(seeds, ours, strict=True):
+            seconds = [taken["seconds"] / turn for taken in contender.turns]
+            processor = [count * ratio for ratio in ratios(rival, contender, "processor")]
+            table_row = row(learner, "steps", count, seconds, beside, library)
+            rows.append({**table_row, "processor_ratio": statistics.median(processor)})
     return rows
 
 
-def row(learner: str, work: str, seeds: int, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+def row(
+    learner: str, work: str, seeds: int, ours: Sequence[float], theirs: Sequence[float], library: str = PEER
+) -> dict[str, Any]:
     """Return a table row. `ours`: seconds per round for all `seeds` together; `theirs`: seconds per round for one
     seed."""
     speedups = sorted(
@@ -252,6 +285,7 @@ def row(learner: str, work: str, seeds: int, ours: Sequence[float], theirs: Sequ
     )
     return {
         "learner": learner,
+        "peer": library,
         "what": work,
         "seeds": seeds,
         "ours_per_second": seeds / statistics.median(ours),
@@ -262,9 +296,9 @@ def row(learner: str, work: str, seeds: int, ours: Sequence[float], theirs: Sequ
     }
 
 
-def train_peer(suite_task: SuiteTask, learner: str, start: int, turn: int, device: str) -> None:
+def train_peer(suite_task: SuiteTask, learner: str, start: int, turn: int, device: str, library: str) -> None:
     """Train the peer in the contender's process."""
-    model, settings = peer(suite_task, learner, 0, device)
+    model, settings = peer(suite_task, learner, 0, device, library)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
 
@@ -274,8 +308,9 @@ def lines(figures: dict[str, Any]) -> Iterator[Line]:
     place = "MetaWorld" if figures.get("where", {}).get("suite", "").startswith("metaworld") else "Pendulum"
     for row in figures["rows"]:
         rates = [f"{row[f'{who}_per_second']:,.0f}/s" for who in ("ours", "peer")]
-        label = f"{row['learner']} on {place}, {row['what']} of {row['seeds']} seeds: Stable-Baselines3"
-        yield Line(label, *rates, row["ratio"], "1.2" if row["seeds"] == 1 else "1.4")
+        library = row.get("peer", PEER)
+        label = f"{row['learner'].upper()} on {place}, {row['what']} of {row['seeds']} seeds: {PEERS[library]}"
+        yield Line(label, *rates, row["ratio"], GOALS[library][row["seeds"] > 1])
 
 
 def main() -> None:
@@ -294,14 +329,15 @@ def main() -> None:
     parser.add_argument("--returns", metavar="STUDY", help="record the peer's returns in this study instead")
     parser.add_argument("--runs", type=int, default=5, help="with --returns: seeds (default %(default)s)")
     parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 20,000")
-    parser.add_argument("--contend", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--contend", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     suite_task = SuiteTask(options.suite, options.task)
-    if importlib.util.find_spec(PEER) is None:
-        parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
+    libraries = peers_here(parser)
+    if options.device == "cpu":
+        on_one_core()
     if options.contend:
-        learner, start, turn = options.contend
-        train_peer(suite_task, learner, int(start), int(turn), options.device)
+        learner, start, turn, library = options.contend
+        train_peer(suite_task, learner, int(start), int(turn), options.device, library)
         return
     if options.returns:
         for learner in options.learners:
@@ -321,18 +357,17 @@ def main() -> None:
         return
     rows = []
     for learner in options.learners:
-        rows += updates(suite_task, learner, options.seeds, options.rounds, options.turn, options.device)
-        rows += training(
-            suite_task, learner, options.seeds, options.rounds, options.turn, options.device, options.warm_up
-        )
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")}
+        shared = (suite_task, learner, options.seeds, options.rounds, options.turn, options.device)
+        rows += updates(*shared, libraries)
+        rows += training(*shared, options.warm_up, libraries)
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "gymnasium", *PEERS.values())}
     if options.json:
         shape = {name: getattr(options, name) for name in ("device", "rounds", "turn")}
         print(json.dumps({"where": suite_task._asdict(), "rows": rows, "versions": versions, **shape}))
         return
-    print("| learner | per second | seeds together | ours | Stable-Baselines3 | ratio |\n|---|---|---|---|---|---|")
+    print("| learner | per second | seeds together | ours | peer | peer's | ratio |\n|---|---|---|---|---|---|---|")
     for table_row in rows:
-        rates = f"{table_row['ours_per_second']:.0f} | {table_row['peer_per_second']:.0f}"
+        rates = f"{table_row['ours_per_second']:.0f} | {PEERS[table_row['peer']]} | {table_row['peer_per_second']:.0f}"
         spread = f"{table_row['ratio']:.2f} ({table_row['ratio_lowest']:.2f} to {table_row['ratio_highest']:.2f})"
         print(f"| {table_row['learner']} | {table_row['what']} | {table_row['seeds']} | {rates} | {spread} |")
     print("versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()))
