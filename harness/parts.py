@@ -500,6 +500,8 @@ class ModelPart(Part):
     """Seconds that one answer may take before the model's process is restarted."""
     clip_requests: int = 1
     """Requests that a judge takes for one clip."""
+    clip_words: int = 0
+    """Bytes that each of these requests adds to the prompt and the beginning of the answer."""
     constrains: ClassVar[bool] = False
     """Whether a chat can write under a JSON schema (`SCHEMA`)."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")
