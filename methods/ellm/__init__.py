@@ -201,7 +201,7 @@ class ScriptedGoals(ModelPart):
     """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes a
     millisecond)."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     citation: ClassVar[str] = "% hand-written: Crafter's rules over the words of a prompt"
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: Crafter's rules over the words of a prompt"
