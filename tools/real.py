@@ -31,7 +31,7 @@ def commands(smoke: bool, output: str = OUTPUT) -> list[list[str]]:
         [*game, "difficulty=attack_cow_8k", "method=model_as_agent,model_with_planner", "evaluation.every=8000", plans],
         ["suite=housekeep", "method=model_as_agent,linvit", "profile=smoke", *once, f"suite.length={steps}",
          f"training.steps={TRAINING}", f"evaluation.every={TRAINING}"],
-        [*game, "method=dsadf", "profile=smoke", f"suite.length={steps}", f"training.steps={TRAINING}",
+        [*game, "method=dsadf", "profile=smoke", f"suite.length={TRAINING}", f"training.steps={TRAINING}",
          f"evaluation.every={TRAINING}", plans],
         ["suite=metaworld_pbrl", "task=reach", "method=rl_sallm_f", "profile=smoke", "teacher.augment=none",
          f"guide.queries={pairs}"],
