@@ -24,7 +24,7 @@ shell: $(SUITES)
 extra: $(SUITES)
 	$(PYTHON) tools/install.py $(VENV) $(E)
 
-# Asks real models of 190 MB from the package index in every role that can choose, within a quarter of an hour on two
+# Asks real models of 190 MB from the package index in every role that reads text alone, in a quarter of an hour on two
 # cores; SMOKE=1 asks a few questions (docs/models.md).
 real: $(SUITES)
 	$(PYTHON) tools/install.py $(VENV) tiny

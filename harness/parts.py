@@ -316,6 +316,8 @@ class AskingPart(Part):
     consults: ClassVar[tuple[str, ...]] = ()
     """Roles (of `needs`) whose answers the part waits for synchronously (`Context.consult`) while it acts or learns.
     Their models have no delay."""
+    reads_words: bool = False
+    """Whether the part reads what tasks say of states in words (`Transition.words`), besides its observations."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A
     judge in such a role is asked by the part's dialogue and gets no clips."""
@@ -500,6 +502,8 @@ class ModelPart(Part):
     """Seconds that one answer may take before the model's process is restarted."""
     clip_requests: int = 1
     """Requests that a judge takes for one clip."""
+    clip_words: int = 0
+    """Bytes that each of these requests adds to the prompt and the beginning of the answer."""
     constrains: ClassVar[bool] = False
     """Whether a chat can write under a JSON schema (`SCHEMA`)."""
     choice_settings: ClassVar[tuple[str, ...]] = ("candidate_score", "calibrate", "acts")

@@ -1,9 +1,9 @@
-"""Ask real models in the roles that can choose (`make real`; `make extra E=tiny` installs the models).
+"""Ask real models in the roles that read text alone (`make real`; `make extra E=tiny` installs the models).
 
-SmolLM2 135M chooses actions, skills and preferences, and all-MiniLM-L6-v2 reads texts (`models=tiny`), on two cores
-within a quarter of an hour and 600 questions. The commands add to one study, whose report is the result: what share of
-the questions had an answer, what they took, how often labels were right, and the scores. `--smoke` asks a few questions
-in each role, to see that everything works.
+SmolLM2 135M chooses actions, skills and preferences, and writes plans and reflections under a schema; all-MiniLM-L6-v2
+reads texts (`models=tiny`); on two cores within a quarter of an hour and 600 questions. The commands add to one study,
+whose report is the result: what share of the questions had an answer, what they took, how often labels were right, and
+the scores. `--smoke` asks a few questions in each role, to see that everything works.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ TRAINING = 140
 
 def commands(smoke: bool, output: str = OUTPUT) -> list[list[str]]:
     """Return the arguments of the `bench` commands in order. `smoke`: whether episodes have a few steps."""
-    steps, pairs = (10, 4) if smoke else (40, 24)
-    once = ["evaluation.episodes=1"]
+    steps, pairs, longest = (10, 4, 2) if smoke else (40, 24, 8)
+    once, plans = ["evaluation.episodes=1"], f"agent.longest={longest}"
     game = ["suite=crafter_ood", *once, f"suite.test_length={steps}"]
     runs = [
-        [*game, "difficulty=attack_cow_8k", "method=model_as_agent,model_with_planner", "evaluation.every=8000"],
+        [*game, "difficulty=attack_cow_8k", "method=model_as_agent,model_with_planner", "evaluation.every=8000", plans],
         ["suite=housekeep", "method=model_as_agent,linvit", "profile=smoke", *once, f"suite.length={steps}",
          f"training.steps={TRAINING}", f"evaluation.every={TRAINING}"],
-        [*game, "method=dsadf", "profile=smoke", f"suite.length={steps}", f"training.steps={TRAINING}",
-         f"evaluation.every={TRAINING}"],
+        [*game, "method=dsadf", "profile=smoke", f"suite.length={TRAINING}", f"training.steps={TRAINING}",
+         f"evaluation.every={TRAINING}", plans],
         ["suite=metaworld_pbrl", "task=reach", "method=rl_sallm_f", "profile=smoke", "teacher.augment=none",
          f"guide.queries={pairs}"],
     ]  # fmt: skip

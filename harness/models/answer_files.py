@@ -41,6 +41,8 @@ class AnswerSet(NamedTuple):
     kinds: tuple[str, ...]
     width: int | None
     """Numbers in each vector of the answers to calls of the kind `embed`; None without any, or if they differ."""
+    forms: tuple[tuple[str, str], ...] = ()
+    """Kind and form, `text` or `object`, of the answers to chats; each pair once."""
 
 
 def summary(source: str) -> Mapping[str, AnswerSet] | None:
@@ -104,9 +106,13 @@ def _of_role(files: Sequence[Path], role: str) -> list[AnswerRecord]:
 def _answer_set(role_records: Sequence[AnswerRecord]) -> AnswerSet:
     calls = {(record.kind, record.call) for record in role_records}
     widths = {json.loads(record.answer)["shape"][-1] for record in role_records if call_kind(record.kind) == "embed"}
+    forms = {
+        (record.kind, str(next(iter(json.loads(record.answer)))))
+        for record in role_records if call_kind(record.kind) == "chat"
+    }  # fmt: skip
     return AnswerSet(
         digest(role_records), len(calls), tuple(sorted({record.kind for record in role_records})),
-        widths.pop() if len(widths) == 1 else None,
+        widths.pop() if len(widths) == 1 else None, tuple(sorted(forms)),
     )  # fmt: skip
 
 

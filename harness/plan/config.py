@@ -653,6 +653,8 @@ def validate(cell: Cell) -> None:
     """Raise UserError if the parts of a cell do not fit each other or the suite's spaces."""
     _ = cell.sections, cell.logs
     suite, place = cell.section("suite"), cell_view(cell)
+    if reason := suite.fits(place):
+        raise UserError(f"suite {cell.names.suite!r}, task {cell.names.task!r}: {reason}")
     for chosen in cell.names.parts:
         if reason := cell.section(chosen.role).fits(place):
             default_learner = learner_of(suite, cell.names.task)

@@ -98,7 +98,13 @@ def clips(cell: Cell, view: CellView, role: str) -> Iterator[Most]:
 
 
 def questions(bound: Most, model: Any, kind: str = "chat", longest: int = 0) -> Usage:
-    """Return an upper bound of the usage of a model for conversations, every attempt, repair and retry included.
+    """Return an upper bound of the usage of a model for conversations, every attempt, repair and retry included;
+    arguments as of `attempt`."""
+    return _times(attempt(bound, model, kind, longest), bound.questions * model.policy().attempts)
+
+
+def attempt(bound: Most, model: Any, kind: str = "chat", longest: int = 0) -> Usage:
+    """Return an upper bound of the usage of a model for one conversation whose calls take one attempt each.
     `kind`: the model's kind of part; `longest`: bytes of the longest schema under which a chat writes.
 
     In a conversation with a prompt of P tokens, request k (from 0) reads P + k (M + R) tokens: the prompt, the k
@@ -109,17 +115,17 @@ def questions(bound: Most, model: Any, kind: str = "chat", longest: int = 0) -> 
     if model.answer_form == CHOICE:
         choice = model.choice_bound(bound.prompt)
         images = Usage(tokens_in=choice.calls * image_tokens, images=choice.calls * bound.images)
-        return _times(choice.plus(images), bound.questions * (1 + model.calibrate) * model.policy().attempts)
+        return _times(choice.plus(images), 1 + model.calibrate)
     tokens_out = SPOKEN if kind == "judge" else 0
     if kind == "chat":
         tokens_out = int(model.max_tokens) + model.reasoning_tokens
     by_schema = bound.schema or model.answer_form == SCHEMA
     requests = bound.calls * (1 + REPAIRS if by_schema else 1) * (model.clip_requests if kind == "judge" else 1)
     prompt = bound.prompt + image_tokens + (MESSAGE if bound.prompt else 0) + OUR_WORDS * by_schema + longest
+    prompt += model.clip_words if kind == "judge" else 0
     more = max(bound.reminder, OUR_WORDS * by_schema) + 2 * MESSAGE
     read = requests * prompt + requests * (requests - 1) // 2 * (tokens_out + more if bound.prompt else 0)
-    times = bound.questions * model.policy().attempts
-    return Usage(times * requests, times * read, times * requests * tokens_out, times * requests * bound.images)
+    return Usage(requests, read, requests * tokens_out, requests * bound.images)
 
 
 def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
@@ -139,7 +145,10 @@ def first_calls(cells: Sequence[Cell]) -> dict[str, Usage]:
             tiny(study_model.config, study_model.kind),
         )
         times = min(contact.ATTEMPTS, model.policy().attempts) + OPTIONAL_FIELDS
-        usage = Usage(times * (model.clip_requests if isinstance(call, JudgeCall) else 1))
+        usage = Usage(times)
+        if isinstance(call, JudgeCall):
+            clip = Most(1, prompt=len(f"{call.prompt}{BEGUN}".encode()), images=len(call.clip))
+            usage = priced(model, _times(attempt(clip, model, "judge"), times))
         if isinstance(call, ChoiceCall):
             texts = [
                 *call.candidates,

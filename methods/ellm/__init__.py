@@ -111,6 +111,7 @@ class Ellm(AskingPart):
     widths: ClassVar[Mapping[str, str]] = {"width": TEXTS}
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {ROLE: (SCHEMA,)}
     max_tokens: ClassVar[Mapping[str, Any]] = {ROLE: cite(200, CODE)}
+    reads_words: ClassVar[bool] = True
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS
@@ -201,7 +202,7 @@ class ScriptedGoals(ModelPart):
     """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes a
     millisecond)."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     citation: ClassVar[str] = "% hand-written: Crafter's rules over the words of a prompt"
     backend: ClassVar[str] = "scripted"
     title: ClassVar[str] = "hand-written: Crafter's rules over the words of a prompt"

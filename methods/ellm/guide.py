@@ -45,7 +45,7 @@ class EllmGuide(BaseGuide):
     """
 
     columns: tuple[TransitionColumn, ...] = (REWARD,)
-    wants_words = True
+    wants_words = Ellm.reads_words
 
     def __init__(self, config: Ellm, build: Build) -> None:
         self.config, rows = config, build.rows

@@ -41,7 +41,7 @@ NEEDS: Mapping[str, Needs] = {
     "mine coal": Needs(("coal",), ("wood pickaxe",)),
     "mine stone": Needs(("stone",), ("wood pickaxe",)),
     "place crafting table": Needs((), ("wood",)),
-    "place furnace": Needs((), ("stone",)),
+    "place furnace": Needs(TABLE, ("stone",)),
     "place plant": Needs(("grass",), ("plant",)),
     "place stone": Needs((), ("stone",)),
     "chop tree": Needs(("tree",)),
@@ -51,8 +51,8 @@ NEEDS: Mapping[str, Needs] = {
     "chop grass": Needs(("grass",)),
 }
 """Goal -> its preconditions by Crafter's rules that sentences can show, the most useful goal first. Sentences call a
-sapling a plant; a furnace needs no table nearby (the package's recipes, crafter 1.8.3; the suite crafter_ood places it
-near a table alone, which these rules leave out)."""
+sapling a plant. A furnace needs a table, as in the suite crafter_ood; the package (crafter 1.8.3) places one anywhere,
+where nothing can be made at it."""
 PARTS = {"sight": "you see ", "held": "you have in your inventory ", "felt": "you feel "}
 """Field of `Needs` -> beginning of the state's sentence that lists it."""
 

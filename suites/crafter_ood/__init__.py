@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Observations, Score
-from guidebench.harness.parts import SuitePart
+from guidebench.harness.parts import AskingPart, CellView, SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Later, Unit, cite
 from guidebench.suites.crafter.captions import DEEDS, MEASURES
@@ -153,6 +153,17 @@ class CrafterOod(WorldSettings, SuitePart):
             "stone_sword", 48_000, "`sparse` ended at .07 in measured/crafter_ood_pretrained", test_length=400
         ),
     }
+
+    def fits(self, view: CellView) -> str:
+        """Return why a setting has no effect in a cell, or ""."""
+        if not self.directions or "text" in self.spaces(view.task)[0].parts:
+            return ""
+        if any(isinstance(part, AskingPart) and part.reads_words for part in view.parts.values()):
+            return ""
+        return (
+            f"suite.directions=true adds a sentence to the text, and with suite.observation={self.observation} nothing "
+            f"in this cell reads it; set suite.observation=text or grey_text, or leave it out"
+        )
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """Observations: those of the kind `observation` (`guidebench.suites.crafter.observations.space`), and with

@@ -296,6 +296,12 @@ MORE: Mapping[str, Row] = {
         f"method=uer {CRAFTER} task=deforestation agent=language_conditioned suite.observation=grey_text suite.size=36 "
         f"{PIXELS} text_embedder=transformers text_embedder.model={{sentence_bert}} agent.width=32"
     ),
+    "objects under a schema": Row(
+        f"method=linvit {ROOM} suite.length=6 training.steps=20 evaluation.every=10 evaluation.episodes=1 "
+        "prior=transformers prior.model={llama} prior.answer=schema prior.dtype=float32",
+        evaluation=10,
+        training=18,
+    ),
 }
 """Suites, observations, learners and agents that the rows above do not run."""
 

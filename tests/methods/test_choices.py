@@ -121,9 +121,9 @@ def test_a_teacher_asks_in_both_orders_and_takes_no_contradiction() -> None:
 
 @pytest.mark.parametrize("words", [
     "suite=crafter_ood method=dsadf", "suite=housekeep method=linvit", "suite=crafter_ood method=model_as_agent",
-    "suite=metaworld_pbrl method=rl_sallm_f teacher.augment=none",
+    "suite=metaworld_pbrl method=rl_sallm_f teacher.augment=none", "suite=housekeep method=ellm_exploration",
 ])  # fmt: skip
-def test_what_declares_choices_has_a_dialogue_that_tiny_models_answer(
+def test_what_declares_choices_or_schemas_has_a_dialogue_that_tiny_models_answer(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for package in ("crafter", "metaworld"):
@@ -134,9 +134,9 @@ def test_what_declares_choices_has_a_dialogue_that_tiny_models_answer(
         for role, forms in getattr(part, "answer_forms", {}).items():
             dialogue = part.dialogue(cell.section("suite"), cell.names.task, role)
             assert isinstance(dialogue, WritesObjects) or "schema" not in forms
-            if "choice" not in forms:
-                continue
-            assert isinstance(dialogue, ChoosesAnswers)
-            assert (cell.section(role).answer, cell.section(role).model) == ("choice", "smollm2_135m")
+            assert isinstance(dialogue, ChoosesAnswers) or "choice" not in forms
+            form = "choice" if "choice" in forms else "schema"
+            assert (cell.section(role).answer, cell.section(role).model) == (form, "smollm2_135m")
+    assert cell.standing.roles == (), "no other set stands in"
     embedders = [part for part in cell.models if part.kind == "embedder"]
     assert all(cell.section(part.role).model == "minilm_l6" for part in embedders)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.models.access import Served, unchoosable
-from guidebench.harness.models.backends.answers import YES_OR_NO
+from guidebench.harness.models.backends.answers import BEGUN, YES_OR_NO
 from guidebench.harness.models.backends.openai_ import choosing
 from guidebench.harness.parts import CHOICE, CellView
 from guidebench.harness.registry import register
@@ -76,6 +76,13 @@ class OpenAI(Served):
     def clip_requests(self) -> int:  # type: ignore[override]
         """Requests that a judgement takes."""
         return 1 if self._ways is None else self._ways.requests(len(YES_OR_NO))
+
+    @property
+    def clip_words(self) -> int:  # type: ignore[override]
+        """Bytes of the list of labels, or of an answer that stands in the prompt."""
+        labels = choosing.list_labels(BEGUN, choosing.names_of(YES_OR_NO))
+        words = {"label": labels, "prompt": max(YES_OR_NO, key=len)}
+        return len(words.get(self.choice_by or "", "").encode())
 
     @property
     def _ways(self) -> choosing.Choosing | None:

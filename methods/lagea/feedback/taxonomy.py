@@ -69,7 +69,10 @@ SCHEMA: Mapping[str, Any] = {
 
 def schema(frame_count: int, stated_outcome: bool | None = None) -> dict[str, Any]:
     """Return `SCHEMA` as a model writes under it: with codes that fit the outcome, frames that it was shown, and a
-    confidence in tenths, since a number may have any digits, and a model might go on with them.
+    confidence in tenths, since a number may have any digits, and a model might go on with them. Where the outcome is
+    open, the object of either outcome is the field `feedback` of another one, since servers refuse alternatives at the
+    root.
+
     `frame_count`: frames in the prompt; `stated_outcome`: whether the episode succeeded, if the prompt stated it."""
     variants = []
     for outcome, codes in (("success", SUCCESSES), ("failure", ERRORS)):
@@ -82,4 +85,9 @@ def schema(frame_count: int, stated_outcome: bool | None = None) -> dict[str, An
             fields["key_frame_indices"]["items"]["maximum"] = frame_count - 1
             fields["key_frame_indices"]["maxItems"] = min(MOST_FRAMES, frame_count)
             variants.append(variant)
-    return variants[0] if len(variants) == 1 else {"anyOf": variants}
+    if len(variants) == 1:
+        return variants[0]
+    return {
+        "type": "object", "additionalProperties": False, "required": ["feedback"],
+        "properties": {"feedback": {"anyOf": variants}},
+    }  # fmt: skip

@@ -126,6 +126,8 @@ def test_a_set_of_one_suite_s_own_models_leaves_others_to_the_set_that_stands_in
     stand_ins = "scripted (classifier: oracle; waypoints: oracle; segmenter: oracle)"
     assert standing("method=kagi", "suite=ogbench_scene", "task=drawer") == stand_ins
     assert standing("method=vlm_rb", "suite=bin_sorting") == "scripted (judge: oracle)"
+    pictures = "tiny (feedback: scripted; embedder: scripted)"
+    assert standing("method=lagea", "suite=metaworld_mt10", "task=reach", "models=tiny") == pictures
     room = ("method=dsadf", "suite=housekeep", "models=oracle")
     assert models(plan_cell(*room, "profile=smoke"))["planner"] == "scripted_planner"
 

@@ -158,3 +158,21 @@ def test_a_placebo_of_choices_is_in_the_form_and_settings_of_the_run_that_it_ans
         "performer.answer=choice", "performer.calibrate=true",
     )  # fmt: skip
     check_refused("performer.acts=sample applies to choices", of, text, "performer.acts=sample")
+
+
+def test_a_placebo_writes_in_the_form_of_the_run_that_it_answers_for(answers: Path) -> None:
+    words = ["suite=housekeep", "method=linvit", "profile=smoke", "seeds=1", "models=placebo"]
+
+    def of(answers_by_form: Sequence[str | dict[str, int]], form: str) -> Cell:
+        call = ChatCall((Message("user", ("?",)),))
+        write_records(
+            answers, [answer_records.of_call("prior", f"{number:064x}", call, answer)
+                      for number, answer in enumerate(answers_by_form)],
+        )  # fmt: skip
+        (cell,) = matrix.plan([*words, f"models.placebo={answers}", f"prior.answer={form}"]).cells
+        return cell
+
+    check_refused("prior.answer=text gives texts, .* set prior.answer=schema", of, [{"noop": 1}], "text")
+    check_refused("prior.answer=schema gives objects .* set prior.answer=text", of, ["none"], "schema")
+    assert of([{"noop": 1}], "schema").id != of(["none"], "text").id
+    assert of(["none", {"noop": 1}], "schema").id and of(["none", {"noop": 1}], "text").id

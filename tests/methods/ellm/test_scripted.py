@@ -43,12 +43,14 @@ def possible(game: Game) -> set[str]:
     return {deed for deed, may in zip(DEEDS, within_reach(game).tolist(), strict=True) if may}
 
 
-@pytest.mark.parametrize(
-    ("inventory", "deeds"), [({"sapling": 1}, {"place plant"}), ({"stone": 4}, {"place furnace", "place stone"})]
-)
-def test_a_sapling_is_a_plant_in_sentences_and_a_furnace_needs_no_table(
-    inventory: Mapping[str, int], deeds: set[str]
-) -> None:
+def test_a_furnace_is_suggested_where_a_table_is_in_sight() -> None:
+    """The package alone places one anywhere."""
+    assert suggested(scene((), stone=4)) == possible(scene((), stone=4)) - {"place furnace"}
+    assert "place furnace" in suggested(scene(("table",), stone=4)) & possible(scene((), stone=4))
+
+
+@pytest.mark.parametrize(("inventory", "deeds"), [({"sapling": 1}, {"place plant"}), ({"stone": 1}, {"place stone"})])
+def test_a_sapling_is_a_plant_in_sentences(inventory: Mapping[str, int], deeds: set[str]) -> None:
     game = scene((), **inventory)
     assert suggested(game) == possible(game) == {"chop grass", "sleep", *deeds} and {*NEEDS} == {*DEEDS}
     assert ("you have in your inventory plant." in words.text(game)) == ("sapling" in inventory)
@@ -64,4 +66,4 @@ def test_with_enough_of_each_thing_it_suggests_what_the_rules_allow(
     materials: tuple[str, ...], inventory: Mapping[str, int]
 ) -> None:
     game = scene(materials, **inventory)
-    assert suggested(game) == possible(game)
+    assert suggested(game) == possible(game) - ({"place furnace"} if "table" not in materials else set())

@@ -7,6 +7,7 @@ pytest.importorskip("crafter")
 from guidebench import results
 from guidebench.harness.plan import matrix
 from guidebench.suites.crafter_ood import CrafterOod
+from tests.refusals import check_refused
 
 
 def test_the_papers_profile_trains_in_domain_on_four_grey_pictures():
@@ -44,3 +45,16 @@ def test_a_masked_run_takes_no_impossible_action_and_one_without_a_mask_does(tra
         impossible_counts[kind] = rows[rows["outcome"] == "impossible actions"]["value"]
         assert (results.load(study)["length"] == 9).all()
     assert impossible_counts["masked"].tolist() == [0.0] * 4 and impossible_counts["counted"].max() > 0
+
+
+def test_coordinates_are_refused_where_nothing_reads_the_text() -> None:
+    """Else they would change the id of a cell whose results they cannot change."""
+    words = ["suite=crafter_ood", "task=wood_sword", "profile=smoke", "seeds=1"]
+    directions = ["suite.directions=true"]
+    check_refused(
+        "directions=true .* suite.observation=symbols nothing in this cell reads it; set suite.observation=text",
+        matrix.plan, [*words, "method=uer", *directions],
+    )  # fmt: skip
+    for more in (["method=ellm_exploration"], ["method=model_as_agent"]):
+        ids = [matrix.plan([*words, *more, *also]).cells[0].id for also in ([], directions)]
+        assert ids[0] != ids[1]

@@ -152,9 +152,14 @@ def orders(count: int, rotations: int) -> Iterator[list[int]]:
 def labelled(call: ChoiceCall, order: Sequence[int]) -> list[Message]:
     """Return the messages of a call with the candidates listed in an order under labels, the first one as A."""
     names = names_of(call.candidates)
-    listed = "\n".join(f"{label}. {names[number]}" for label, number in zip(LABELS, order, strict=False))
     *before, last = call.messages
-    return [*before, Message(last.role, (*last.content, LIST.format(prefix=call.prefix, listed=listed)))]
+    return [*before, Message(last.role, (*last.content, list_labels(call.prefix, [names[number] for number in order])))]
+
+
+def list_labels(prefix: str, names: Sequence[str]) -> str:
+    """Return what a question says of candidates under labels, the first one as A. `prefix`: beginning of the answer."""
+    lines = "\n".join(f"{label}. {name}" for label, name in zip(LABELS, names, strict=False))
+    return LIST.format(prefix=prefix, listed=lines)
 
 
 def label_scores(likeliest: Sequence[Likely], count: int) -> list[float | None]:

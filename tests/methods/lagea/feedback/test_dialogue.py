@@ -118,6 +118,11 @@ def test_accents_and_symbols_in_english_are_accepted() -> None:
         reading.structured(changed(suggested_fix="Закройте схват"), 5)
 
 
+def test_feedback_is_read_as_a_field_of_an_object_too() -> None:
+    """So it is written under the schema where the outcome is open; earlier recordings hold the object itself."""
+    assert reading.structured(json.dumps({"feedback": REPLY}), 5) == reading.structured(json.dumps(REPLY), 5) == REPLY
+
+
 def test_a_fix_of_nothing_is_left_out_of_the_text() -> None:
     for nothing in ("(n/a)", "N/A.", "none"):
         reply: dict[str, Any] = REPLY | {"suggested_fix": nothing}

@@ -21,6 +21,8 @@ from guidebench.harness.models.calls import Answer, ChoiceCall, JudgeCall, Messa
 from guidebench.harness.models.chats.openai_ import OpenAI
 from guidebench.harness.models.choice_scores import mass
 from guidebench.harness.models.judges.openai_ import OpenAI as JudgeOpenAI
+from guidebench.harness.parts import Most
+from guidebench.harness.run import call_bounds
 from tests.harness.models.backends.openai_.test_model import CLIP, ask
 from tests.harness.models.backends.openai_.test_reading import logprobs
 from tests.harness.models.canned import completion, serving
@@ -109,6 +111,10 @@ def test_a_clip_is_judged_by_labels_for_yes_and_no() -> None:
     texts = [[part.get("text") for part in body["messages"][0]["content"]] for body in bodies]
     assert all(text[0] == "Is the door open?" and len(text) == len(CLIP) + 2 for text in texts)
     assert "A. Yes\nB. No\n" in texts[0][-1] and "A. No\nB. Yes\n" in texts[1][-1]
+    judge = JudgeOpenAI(model="m", scoring="choice", choice_by="label", rotations=1)
+    bound = call_bounds.attempt(Most(1, prompt=len(f"{JUDGE.prompt}Answer:")), judge, "judge")
+    written = len(texts[0][0]) + len("Answer:") + len(texts[0][-1])
+    assert bound == Usage(1, written + 64, 8), "the list of labels is in the bound"
 
 
 def test_a_clip_is_judged_by_prompts_that_hold_yes_and_no() -> None:
