@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SUITES := $(VENV)/.suites
 PEERS := .peers
+SCRIPTS := .scripts
 
 .PHONY: run shell extra test real release-test test-quick test-changed coverage faults fresh chaos lint docs bench clean
 
@@ -39,7 +40,7 @@ COMPILED = $(BIN)/python -m compileall -q guidebench harness suites baselines me
 test: $(STAMP)
 	$(COMPILED) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-release-test: $(STAMP)
+release-test: $(STAMP) $(SCRIPTS)/.installed
 	$(COMPILED) $(BIN)/python -m pytest -m release $(PYTEST_ARGS)
 
 # Units only: no test that starts a process or trains.
@@ -87,11 +88,21 @@ bench: $(STAMP) $(PEERS)/.installed
 	$(BIN)/python -m benchmarks --peers $(PEERS)/bin/python
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) $(SCRIPTS) build dist *.egg-info
 
 $(PEERS)/.installed: benchmarks/peers.txt
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	touch $@
+
+# Stable-Baselines3 and TorchRL above the packages of $(VENV), which gets none of theirs: what the scripts of
+# docs/gymnasium.md need, without a second torch.
+$(SCRIPTS)/.installed: $(STAMP) benchmarks/peers.txt
+	test -x $(SCRIPTS)/bin/python || $(PYTHON) -m venv $(SCRIPTS)
+	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+	  > "$$($(SCRIPTS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+	$(SCRIPTS)/bin/python -m pip install --quiet --disable-pip-version-check -c benchmarks/peers.txt \
+	  stable-baselines3 torchrl
 	touch $@
 
 # What the commands of README need on every suite.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import gymnasium
 import numpy as np
@@ -31,6 +31,11 @@ METHOD = "uer"
 StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
+class UnexpectedArgument(UserError, TypeError):
+    """An argument that is no setting of the suite. It is a TypeError too: a script that tries arguments which only some
+    environments have, as TorchRL does, goes on without this one."""
+
+
 def cell_of(name: str, profile: str = "", difficulty: str = "", **settings: Any) -> Cell:
     """Return the cell that the harness would train on SUITE/TASK with these settings of the suite. A `difficulty` of
     the suite gives what is left open: its task, profile and settings.
@@ -49,7 +54,8 @@ def cell_of(name: str, profile: str = "", difficulty: str = "", **settings: Any)
     suite_fields = fields(home)
     for key in settings:
         if key not in suite_fields:
-            raise unknown(f"setting of suite {suite!r}", key, suite_fields)
+            reason = unknown(f"setting of suite {suite!r}", key, suite_fields)
+            raise UnexpectedArgument(f"unexpected keyword argument {key!r}: {reason}")
     typed = {f"suite.{key}": from_command(suite_fields[key], value, key) for key, value in settings.items()}
     return config.resolve(names, typed, {}, difficulty=config.of_difficulty(names, level))
 
@@ -60,16 +66,23 @@ class Environment(gymnasium.Env[Any, Any]):
     `info["is_success"]` holds the success of an episode, as in Stable-Baselines3 and Gymnasium-Robotics.
     """
 
-    def __init__(self, cell: Cell, run: int | None = None, evaluating: bool = False) -> None:
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
+
+    def __init__(
+        self, cell: Cell, run: int | None = None, evaluating: bool = False, render_mode: str | None = "rgb_array"
+    ) -> None:
         """`run`: seed of the run whose layouts to use, for suites in which it decides them; None for no run.
-        `evaluating`: whether episodes are those of evaluations."""
+        `evaluating`: whether episodes are those of evaluations. `render_mode`: "rgb_array", which costs nothing until
+        `render` is called, or None."""
+        if render_mode not in (None, "rgb_array"):
+            raise UserError(f"render_mode={render_mode!r}: expected 'rgb_array' or None")
         suite = cell.section("suite") if run is None else cell.section("suite").of_run(run)
         suite = suite.in_evaluation() if evaluating else suite
         self.cell = cell
         self.task = suite.make(cell.names.task)
         observations, actions = suite.spaces(cell.names.task)
         self.observation_space, self.action_space = _observation_space(observations), _action_space(actions)
-        self.metadata, self.render_mode = {"render_modes": ["rgb_array"], "render_fps": 10}, "rgb_array"
+        self.render_mode = render_mode
         self._drawing = suite.drawing
         self._drawer: Any = None
         self._has_reset = False
@@ -94,7 +107,10 @@ class Environment(gymnasium.Env[Any, Any]):
         )
 
     def render(self) -> Array:
-        """Return the current frame as judges see it, uint8 [height, width, 3]."""
+        """Return the current frame as judges see it, uint8 [height, width, 3]. Raise UserError if the environment was
+        made with `render_mode=None`."""
+        if self.render_mode is None:
+            raise UserError("this environment was made with render_mode=None; make it with render_mode='rgb_array'")
         if self._drawer is None:
             self._drawer = self._drawing().spawn(self.cell.names.task)
         frame: Array = self._drawer(self.task.snapshot()[None])[0]
@@ -103,6 +119,22 @@ class Environment(gymnasium.Env[Any, Any]):
     def _first(self) -> int:
         """Return the seed of the first episode, for a `reset` without a seed."""
         return int(self.np_random.integers(2**31))
+
+
+class RegisteredEnvironment(Environment):
+    """A task as `gymnasium.make` makes it, by an id that `guidebench.envs` registers."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        render_mode: str | None = "rgb_array",
+        profile: str = "",
+        difficulty: str = "",
+        **suite: Any,
+    ) -> None:
+        """`name` is SUITE/TASK; the other arguments are those of `make`. Raise UserError for invalid ones."""
+        super().__init__(cell_of(name, profile, difficulty, **suite), render_mode=render_mode)
 
 
 class RecordedTraining(Environment):

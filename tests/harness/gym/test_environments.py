@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 import guidebench
 from guidebench import results
@@ -19,22 +18,6 @@ from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.refusals import check_refused
 
 TASK = "minigrid_doorkey/5x5"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("minigrid_doorkey/8x8", "classic/CartPole-v1", "classic/Pendulum-v1", "ogbench_scene/task4"),
-        *("metaworld_pbrl/button-press-v2", "metaworld_mt10/mt10", "point_maze/umaze"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*observation space.*:UserWarning", "ignore:.*render.*:UserWarning")
-def test_every_suite_is_an_environment_as_gymnasium_has_them(name: str) -> None:
-    environment = guidebench.make(name)
-    check_env(environment, skip_render_check=True)
-    _, info = environment.reset(seed=3)
-    *_, info = environment.step(environment.action_space.sample())
-    assert info == {"is_success": False}
 
 
 def test_a_difficulty_gives_what_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
