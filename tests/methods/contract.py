@@ -297,9 +297,9 @@ MORE: Mapping[str, Row] = {
         f"{PIXELS} text_embedder=transformers text_embedder.model={{sentence_bert}} agent.width=32"
     ),
     "objects under a schema": Row(
-        f"method=linvit {ROOM} suite.length=6 training.steps=20 evaluation.every=10 evaluation.episodes=1 "
+        f"method=linvit {ROOM} suite.length=8 training.steps=24 evaluation.every=12 evaluation.episodes=1 "
         "prior=transformers prior.model={llama} prior.answer=schema prior.dtype=float32",
-        evaluation=10,
+        evaluation=12,
         training=18,
     ),
 }

@@ -13,6 +13,7 @@ from guidebench.harness import extras
 from guidebench.harness.errors import UserError, full, too_large
 from guidebench.harness.models.access import GGUF
 from guidebench.harness.models.backends import gguf_files, outside_files, packages, recipes
+from guidebench.harness.models.backends.transformers_ import templates
 from guidebench.harness.models.backends.transformers_.loaded_model import Kind, LoadedModel, Source
 
 PICKLED = (".pt", ".pth", ".bin")
@@ -56,7 +57,10 @@ def _loaded(source: Source, kind: Kind, model: Any, processor: Any, device: Any)
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
-    return LoadedModel(source.model, kind, model.eval().requires_grad_(False).to(device), processor)
+    loaded = LoadedModel(source.model, kind, model.eval().requires_grad_(False).to(device), processor)
+    if kind != "embedding" and isinstance(template := templates.template_of(loaded), str):
+        templates.check(source.model, template, tokenizer.special_tokens_map)
+    return loaded
 
 
 def _gguf(source: Source, file: Path, device: Any) -> LoadedModel:

@@ -15,7 +15,8 @@ import torch
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
-from guidebench.harness.models.backends.transformers_.rendering import decode_generated, template_of, tokens_of
+from guidebench.harness.models.backends.transformers_.rendering import decode_generated, tokens_of
+from guidebench.harness.models.backends.transformers_.templates import template_of
 from guidebench.harness.models.reasoning import CLOSED, OFF, OPENED, Thinking
 
 ENDING = f"\n{CLOSED}\n\n"

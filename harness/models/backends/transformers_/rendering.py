@@ -10,17 +10,13 @@ import torch
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.loaded_model import LoadedModel
+from guidebench.harness.models.backends.transformers_.templates import template_of
 from guidebench.harness.models.calls import Message
 from guidebench.harness.models.calls.chat import images_of
 
 FRAMES_PER_SECOND = 2.0
 """Frame rate reported to models that use the time between frames: the rate at which Qwen2.5-VL samples videos, since an
 environment step has no duration (choice)."""
-
-
-def template_of(loaded: LoadedModel) -> str | None:
-    """Return the chat template of a model, None for a base model."""
-    return getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
 
 
 def render(loaded: LoadedModel, conversation: Sequence[Any], **variables: bool) -> str:

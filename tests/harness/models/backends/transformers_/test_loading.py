@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.transformers_ import templates
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 
@@ -159,3 +160,24 @@ def test_a_device_that_is_not_there_is_named(tiny: Callable[..., Path], device: 
 def test_a_model_that_transformers_cannot_serve_says_what_can() -> None:
     with pytest.raises(UserError, match="use it through openai"):
         load(Source("gpt-4o"))
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "takes longer than 8 s"),
+        ("{{ 'a' * 200000 }}", "200,000 characters of a message of two; at most 100,000"),
+        ("{% include '/etc/hostname' %}", "writes no message .*no loader"),
+        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "writes no message .*SecurityError"),
+        ("{{ open('/etc/hostname').read() }}", "writes no message .*'open' is undefined"),
+        ("{% for m in messages", "writes no message .*TemplateSyntaxError"),
+    ],
+)
+def test_a_chat_template_that_loops_or_reads_files_is_refused_by_name(
+    template: str, message: str, tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "SECONDS", 8.0)
+    shutil.copytree(tiny("llama"), tmp_path / "hostile")
+    (tmp_path / "hostile/chat_template.jinja").write_text(template)
+    with pytest.raises(UserError, match=f"hostile.*{message}"):
+        load(Source(str(tmp_path / "hostile")))
