@@ -115,7 +115,7 @@ class InstructsBySnapshot(Protocol):
 
 @runtime_checkable
 class PlansByGoal(Protocol):
-    """A suite that knows the sub-goals of tasks whose goal changes from episode to episode (`HasSubgoals` of others)."""
+    """A suite that knows the sub-goals of tasks whose goal changes from episode to episode."""
 
     def subgoals_by_goal(self, task: str) -> Mapping[str, Sequence[str]]:
         """Return instruction -> numbered names of its sub-goals in order, for each goal that episodes can have."""
