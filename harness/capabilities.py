@@ -114,6 +114,26 @@ class InstructsBySnapshot(Protocol):
 
 
 @runtime_checkable
+class PlansByGoal(Protocol):
+    """A suite that knows the sub-goals of tasks whose goal changes from episode to episode."""
+
+    def subgoals_by_goal(self, task: str) -> Mapping[str, Sequence[str]]:
+        """Return instruction -> numbered names of its sub-goals in order, for each goal that episodes can have."""
+
+
+INSTRUCTION = "instruction"
+"""Name of the part of an observation that holds the vector of the present goal, where a policy has several."""
+
+
+@runtime_checkable
+class InstructsByObservation(Protocol):
+    """A suite whose observations show which goal an episode has, on tasks whose goal changes."""
+
+    def instructions_at(self, task: str, observation: Array) -> Sequence[str]:
+        """Return the instruction of the episode of each of the observations [n, …]."""
+
+
+@runtime_checkable
 class Locates(Protocol):
     def located(self, task: str, snapshot: Array) -> Array:
         """Return the position of the object that the task moves and that of its goal, metres, float64 [2, 3], in the

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.baselines.agents.standard import Standard
+from guidebench.baselines.conversing import longest_instruction
+from guidebench.baselines.instructions import Instructions, unshown
 from guidebench.baselines.text_acting import TEXT, TextAgent, readings, room, tells, untold
 from guidebench.baselines.text_vectors import ROLE, TextVector, TextVectors, spec
 from guidebench.harness.interfaces import (
@@ -58,6 +60,7 @@ class LanguageConditioned(Standard):
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({**AgentPart.needs, ROLE: "embedder"})
     model_sets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scripted": {ROLE: "scripted"}}
     widths: ClassVar[Mapping[str, str]] = {"width": ROLE}
+    each_goal: ClassVar[bool] = True
     shares: ClassVar[Mapping[str, type]] = {ROLE: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE,)
 
@@ -80,7 +83,7 @@ class LanguageConditioned(Standard):
             return reason
         if self.goal and GOAL in observations.parts:
             return "the task's observations have a part 'goal' of their own; set agent.goal=false"
-        return super().fits(view)
+        return unshown(view) or super().fits(view)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """Return the call that makes a text a vector."""
@@ -89,8 +92,11 @@ class LanguageConditioned(Standard):
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return a bound: the vector of each text is asked for once, and that of the goal."""
         observations = view.suite.spaces(view.task)[0]
-        goal = len(view.suite.make(view.task).instruction.encode()) if self.goal else 0
-        return [Most(readings(view), prompt=room(observations)), Most(int(self.goal), prompt=goal)]
+        texts, goals = readings(view), int(self.goal)
+        if view.task in view.suite.by_turns:
+            goals *= texts
+        goal = len(longest_instruction(view.suite, view.task).encode()) if self.goal else 0
+        return [Most(texts, prompt=room(observations)), Most(goals, prompt=goal)]
 
     def array(self, view: CellView, role: str) -> ArraySpec | None:
         """Return the declaration of a vector."""
@@ -111,14 +117,14 @@ class LanguageAgent(TextAgent):
     ) -> None:
         """`build.observations` are those with vectors; the others as of StandardAgent."""
         super().__init__(TextVectors(config.width, build.directories), build, learner, experience, guide, adds)
-        self._goal = config.goal
-        tasks = (build.suite(row).make(build.task) for row in range(build.rows) if config.goal)
-        self._instructions = [task.instruction.encode() for task in tasks]
+        self._goal, self._instructions = config.goal, Instructions(build)
 
     def texts(self, observation: Array, rows: Sequence[int]) -> list[bytes]:
-        """Return the sentences of observations [n, …], and after all of them the instruction of each seed row."""
+        """Return the sentences of observations [n, …], and after all of them the instruction of each one's episode."""
         sentences = super().texts(observation, rows)
-        return [*sentences, *(self._instructions[row] for row in rows)] if self._goal else sentences
+        if not self._goal:
+            return sentences
+        return [*sentences, *(instruction.encode() for instruction in self._instructions.of(observation, rows))]
 
     def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the vectors, [n, width] of sentences and then [n, width] of goals."""

@@ -4,7 +4,7 @@ steps."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from guidebench.baselines.acting import GuidedAgent
+from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.harness.capabilities import INSTRUCTION
 from guidebench.harness.interfaces import (
     Agent,
     Array,
@@ -83,9 +85,15 @@ class StandardAgent(GuidedAgent):
         """`adds` names the learner's losses to which the guide adds."""
         super().__init__(build, learner, guide, experience)
         self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
+        part = build.parts.get("learner")
+        self._reading = part.reading(build.observations) if isinstance(part, QLearning) else None
 
     def phases(self) -> tuple[RunPhase, ...]:
         return self.guide.phases(self._steps)
+
+    def adopted(self, policy: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return a stage's policy; one that was learnt without the vector of a goal gets the weights 0 for it."""
+        return self._reading.widened(policy, self.parameters(0), INSTRUCTION) if self._reading else policy
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         slot = self.experience.add(transition, ctx)

@@ -47,23 +47,27 @@ class Reading:
         before = sum(widths[part] for part in itertools.takewhile(lambda part: part != name, widths))
         return slice(before, before + widths[name])
 
-    def widened(self, policy: Mapping[str, Array], parameters: Mapping[str, Array], name: str) -> Mapping[str, Array]:
-        """Convert the parameters `policy` of a network that does not read the part `name` to those of a network that
-        does, whose present parameters are `parameters`. Layers that read the features get the weights 0 for the added
-        features, so that both networks compute the same values."""
-        part = self.span(name)
-        new, without = part.stop - part.start, self.width - (part.stop - part.start)
+    def widened(self, policy: Mapping[str, Array], parameters: Mapping[str, Array], *names: str) -> Mapping[str, Array]:
+        """Convert the parameters `policy` of a network that does not read the parts `names`, or the last of them, to
+        those of a network that does, whose present parameters are `parameters`. Names that observations lack are passed
+        over. Layers that read the features get the weights 0 for the added features, so that both networks compute the
+        same values."""
+        present = [name for name in names if name in self.observations.parts]
+        for first in range(len(present)):
+            added = np.zeros(self.width, bool)
+            for name in present[first:]:
+                added[self.span(name)] = True
 
-        def wider(key: str, values: Array) -> Array:
-            grows = (
-                key in parameters
-                and (*parameters[key].shape,) == (self.width, *values.shape[1:])
-                and len(values) == without
-            )
-            added = np.zeros((new, *values.shape[1:]), values.dtype)
-            return np.concatenate([values[: part.start], added, values[part.start :]]) if grows else values
+            def wider(key: str, values: Array, added: Array = added) -> Array:
+                shape = (self.width, *values.shape[1:])
+                if key not in parameters or parameters[key].shape != shape or len(values) != (~added).sum():
+                    return values
+                wide = np.zeros(shape, values.dtype)
+                wide[~added] = values
+                return wide
 
-        return {key: wider(key, values) for key, values in policy.items()}
+            policy = {key: wider(key, values) for key, values in policy.items()}
+        return policy
 
     def encoder(self, hidden: Sequence[int]) -> Network | None:
         """Return the network whose output represents observations in comparisons: the features, or, if no encoder

@@ -45,8 +45,10 @@ _LAGEA_PARTS = "alignment,feedback,rho,reward,keyframes,delta,no_goal_delta,no_f
 """Groups of LaGEA's ablations that its tables and figures have."""
 _ALIKE = "suite.impossible=masked suite.actions=find"
 """Settings of DSADF's own recipe on Crafter, for the methods beside it."""
-_FROM = "pretraining.task=task2 pretraining.pretraining=ellm_exploration"
-"""Settings of DSADF's unseen tasks: a policy learnt on mining iron that started from ELLM's."""
+_FROM = "pretraining.task=trained suite.goal_vector=true pretraining.pretraining=ellm_exploration"
+"""Settings of DSADF's unseen tasks: a policy learnt on the trained ones in turn, which started from ELLM's."""
+_MET = "task=task1,task2,task3,task4"
+"""The tasks of its tables 3 and 8, each with a policy of its own."""
 ABOUT: Mapping[str, About] = {
     "vlm_rb": About(
         "A vision-language model judges clips of the agent's play, and a share of each batch is drawn from clips in "
@@ -148,7 +150,7 @@ ABOUT: Mapping[str, About] = {
         "../methods/dsadf.md",
         (
             Experiment(
-                "bench run suite=crafter_ood method=sparse,curiosity,self_imitation,linvit,dsadf "
+                f"bench run suite=crafter_ood method=sparse,curiosity,self_imitation,linvit,dsadf {_MET} "
                 f"pretraining=ellm_exploration,apt_exploration {_ALIKE} seeds=5",
                 "table 3, figures 3, 4 and 5",
             ),
@@ -171,7 +173,7 @@ ABOUT: Mapping[str, About] = {
                 "table 7",
             ),
             Experiment(
-                f"bench ablate suite=crafter_ood method=dsadf,sparse,model_with_planner,model_as_agent "
+                f"bench ablate suite=crafter_ood method=dsadf,sparse,model_with_planner,model_as_agent {_MET} "
                 f"pretraining=ellm_exploration {_ALIKE} --only variation=II,variation=V seeds=5",
                 "table 8",
             ),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from guidebench.harness import meanings, registry, settings
-from guidebench.harness.capabilities import demonstrates
+from guidebench.harness.capabilities import INSTRUCTION, demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
 from guidebench.harness.interfaces import SUCCESS, Actions, Score
 from guidebench.harness.logs import Log, together
@@ -690,6 +690,12 @@ def validate(cell: Cell) -> None:
         raise UserError(
             f"task {cell.names.task!r} of suite {cell.names.suite!r} changes its goal in each episode, and "
             f"{' and '.join(asking_models)} needs a fixed goal; choose a single task"
+        )
+    if cell.stage and INSTRUCTION in cell_view(cell.stage).observations.parts.keys() - place.observations.parts.keys():
+        raise UserError(
+            f"the policy of the pre-training stage {cell.stage.directory} reads the goal's vector, and observations of "
+            f"{cell.names.suite}/{cell.names.task} have none; let the suite show it, as suite.goal_vector=true does on "
+            f"crafter_ood"
         )
     if cell.stage and (before := cell_view(cell.stage).actions) != place.actions:
         raise UserError(

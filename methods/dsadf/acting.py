@@ -52,8 +52,9 @@ class PerformingAgent(Protocol):
     def deeds(self) -> Deeds:
         """Return the deeds of the task, which the steps of a plan name."""
 
-    def target(self, row: int) -> str:
-        """Return the goal that a seed has inferred, or "" where the task's instruction is the goal."""
+    def goals(self, observation: Array, rows: Sequence[int]) -> list[str]:
+        """Return the goals of episodes that begin with observations [n] of these seed rows: what the seed has inferred,
+        or the episode's own instruction; "" where the task has one instruction, which the dialogues know."""
 
 
 class NamedAction(NamedTuple):
@@ -78,9 +79,10 @@ class Situation(NamedTuple):
 class Trial:
     """The state of one evaluation episode: its course, counts and open log row."""
 
-    def __init__(self, place: Place, streams: Streams, step: int, recent: int) -> None:
-        """`step`: the run's step at which the evaluation takes place; `recent`: number of actions to remember."""
-        self.place = place
+    def __init__(self, place: Place, streams: Streams, step: int, recent: int, goal: str = "") -> None:
+        """`step`: the run's step at which the evaluation takes place; `recent`: number of actions to remember; `goal`:
+        the episode's (`PerformingAgent.goals`)."""
+        self.place, self.goal = place, goal
         self.course = Course()
         self.recent: deque[str] = deque(maxlen=recent)
         self.steps = self.rows = 0
@@ -105,8 +107,10 @@ class LoneActor:
 
     def begin(self, observation: Array, ctx: Context) -> None:
         agent = self._agent
+        goals = agent.goals(observation, [place.row for place in self._places])
         self._trials = [
-            self._trial(place, agent.streams[place.row], ctx.step, agent.config.recent) for place in self._places
+            self._trial(place, agent.streams[place.row], ctx.step, agent.config.recent, goal)
+            for place, goal in zip(self._places, goals, strict=True)
         ]
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
@@ -190,7 +194,7 @@ class LoneActor:
             "text": situation.text, "possible": situation.possible.tolist(),
             "subgoal": "" if present is None else str(present), "recent": list(trial.recent),
             "may_end": may_end, **({"effects": effects} if effects else {}),
-            **towards(self._agent.target(trial.place.row)),
+            **towards(trial.goal),
         }  # fmt: skip
 
     def _took(self, trial: Trial, action: str, did: Sequence[str], by: str, reply: str, ctx: Context) -> None:
@@ -248,7 +252,7 @@ class PlannedActor(LoneActor):
     def _plan(self, trials: Sequence[Trial], situations: Sequence[Situation], ctx: Context) -> None:
         """Make a plan for each of these episodes, and start them on it. `situations`: what each of them shows now."""
         moments = [
-            Moment(trial.place, situation.text, trial.counts["plans"], target=self._agent.target(trial.place.row))
+            Moment(trial.place, situation.text, trial.counts["plans"], target=trial.goal)
             for trial, situation in zip(trials, situations, strict=True)
         ]
         for trial, plan in zip(trials, deliberate(moments, self._config, ctx), strict=True):

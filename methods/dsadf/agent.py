@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.baselines.instructions import Instructions
 from guidebench.baselines.text_acting import RecallingAgent, sentences
 from guidebench.baselines.text_vectors import TextVectors
-from guidebench.harness.capabilities import NamesActions
+from guidebench.harness.capabilities import INSTRUCTION, NamesActions
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
     Actor,
@@ -38,7 +38,7 @@ from guidebench.methods.dsadf.deeds import Deeds, done
 from guidebench.methods.dsadf.deliberation import PLANNER, Moment, deliberate, question, replans, towards
 from guidebench.methods.dsadf.dual_acting import DualActor
 from guidebench.methods.dsadf.dual_system import GOAL, SCORER, DualSystem
-from guidebench.methods.dsadf.memory import Memory
+from guidebench.methods.dsadf.memory import Memory, Skill, divided
 from guidebench.methods.dsadf.plans import Subgoal
 from guidebench.methods.dsadf.rewards import Terms, advance, proximity
 from guidebench.methods.dsadf.targets import History, Tried, packed, unpacked
@@ -55,8 +55,9 @@ class Pursuit:
     """The state of a seed's current training episode: its course, its plans and sums of rewards."""
 
     def __init__(self) -> None:
-        self.course, self.plans = Course(), 0
-        """The course of its present plan, and the number of plans so far."""
+        self.course, self.plans, self.goal = Course(), 0, ""
+        """The course of its present plan, the number of plans so far, and the episode's instruction, "" where the task
+        has a single one."""
         self.succeeded = False
         self.completed, self.proximity, self.reward = 0, 0.0, 0.0
         """Sums of R_sub, R_proxi and R over the episode's steps so far."""
@@ -71,7 +72,7 @@ class Pursuit:
             "plans": self.plans, "partial": course.partial,
             "plan": [[name, times] for name, times in course.plan], "at": course.at, "done": course.done,
             "steps": course.steps, "succeeded": self.succeeded, "completed": self.completed,
-            "proximity": self.proximity, "reward": self.reward,
+            "proximity": self.proximity, "reward": self.reward, "goal": self.goal,
         }  # fmt: skip
 
     @classmethod
@@ -83,6 +84,7 @@ class Pursuit:
         course.at, course.done, course.steps = int(state["at"]), int(state["done"]), int(state["steps"])
         pursuit.succeeded, pursuit.completed = bool(state["succeeded"]), int(state["completed"])
         pursuit.proximity, pursuit.reward = float(state["proximity"]), float(state["reward"])
+        pursuit.goal = str(state["goal"])
         return pursuit
 
 
@@ -110,10 +112,8 @@ class DualAgent(RecallingAgent):
         self.repeatable, self.wants_words = True, self.wants_words or config.trains
         self.vectors = TextVectors(config.width, build.directories)
         self.memories = [Memory() for _ in range(build.rows)]
-        self._instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
+        self._instructions = Instructions(build)
         self._sees, self._score_every = build.observations.numpy, build.parts["evaluation"].every
-        part = build.parts["learner"]
-        self._reading = part.reading(build.observations) if isinstance(part, QLearning) else None
         self._pursuits = [Pursuit() for _ in range(build.rows)]
         self._episodes = np.zeros(build.rows, np.int64)
         """Number of training episodes that have begun, [S]."""
@@ -127,14 +127,24 @@ class DualAgent(RecallingAgent):
 
     # What the learner sees
 
-    def goal(self, course: Course, row: int) -> str:
-        """Return the text whose vector the learner observes: the name of the present sub-goal or, without one, the
-        seed's target or the task's instruction."""
-        return self.target(row) or self._instructions[row] if course.present is None else course.present.name
+    def pursued(self, course: Course, goal: str, row: int) -> str:
+        """Return the text whose vector the learner observes: the name of the present sub-goal or, without one, that of
+        an episode's `goal` (`stated`)."""
+        return self.stated(goal, row) if course.present is None else course.present.name
 
-    def target(self, row: int) -> str:
-        """Return the target T that a seed has inferred, or "" where the task's instruction is the goal."""
-        return self._targets[row]
+    def stated(self, goal: str, row: int) -> str:
+        """Return an episode's `goal` (`goals`) in words, where "" stands for the instruction of the seed's task."""
+        return goal or self._instructions.fixed[row]
+
+    def goals(self, observation: Array, rows: Sequence[int]) -> list[str]:
+        """Return the goals of episodes that begin with observations [n] of these seed rows: the target T that a seed
+        has inferred, or the episode's own instruction; "" where the task has a single one."""
+        changing = self._instructions.changing(observation)
+        return [self._targets[row] or goal for row, goal in zip(rows, changing, strict=True)]
+
+    def _goal(self, row: int) -> str:
+        """Return the goal of a seed's present episode of training, as `goals` does."""
+        return self._targets[row] or self._pursuits[row].goal
 
     def learner_observation(self, observation: Array, vectors: Array, **others: Array) -> Array:
         """Return the learner's observations, records [n], made of the task's observations [n], the vectors of sub-goals
@@ -158,7 +168,10 @@ class DualAgent(RecallingAgent):
 
     def _goals(self) -> list[str]:
         """Return the present sub-goal's text of each seed's episode of training."""
-        return [self.goal(pursuit.course, row) for row, pursuit in enumerate(self._pursuits)]
+        return [self._pursued(row) for row in range(len(self._pursuits))]
+
+    def _pursued(self, row: int) -> str:
+        return self.pursued(self._pursuits[row].course, self._goal(row), row)
 
     def _present(self, observation: Array, ctx: Context) -> Array:
         """Return the learner's observations, records [S], made of the task's observations [S] and the vectors of the
@@ -173,8 +186,9 @@ class DualAgent(RecallingAgent):
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
         """Make a plan for each of these seeds' episodes (lines 4 to 6)."""
         super().begin(rows, observation, ctx)
-        for row in rows.tolist():
+        for row, goal in zip(rows.tolist(), self._instructions.changing(observation), strict=True):
             self._pursuits[row] = Pursuit()
+            self._pursuits[row].goal = goal
             self._episodes[row] += 1
         planning = ~self._inferring[rows]
         self._plan(rows[planning].tolist(), observation[planning], ctx)
@@ -184,7 +198,7 @@ class DualAgent(RecallingAgent):
         if not rows:
             return
         moments = [
-            Moment(Place(row, 0), text, self._pursuits[row].plans, int(self._episodes[row]) - 1, self._targets[row])
+            Moment(Place(row, 0), text, self._pursuits[row].plans, int(self._episodes[row]) - 1, self._goal(row))
             for row, text in zip(rows, sentences(observation), strict=True)
         ]
         plans, possible = deliberate(moments, self.config, ctx), self.deeds.possible(observation)
@@ -210,7 +224,12 @@ class DualAgent(RecallingAgent):
         """Record in the seed's memory that the attempt at its episode's present sub-goal ends now."""
         course = self._pursuits[row].course
         if course.present is not None and course.steps:
-            self.memories[row].skill(course.present.name).attempted(course.steps, completed)
+            self._skill(row, course.present.name).attempted(course.steps, completed)
+
+    def _skill(self, row: int, name: str) -> Skill:
+        """Return what a seed's memory has of a sub-goal, by the instruction of its present episode where that
+        changes."""
+        return self.memories[row].skill(name, self._pursuits[row].goal)
 
     def act(self, observation: Array, ctx: Context) -> Array:
         return super().act(self._present(observation, ctx), ctx)
@@ -241,16 +260,17 @@ class DualAgent(RecallingAgent):
 
         `did`: the step's deeds; `success`: whether the task is solved after it; `closeness`: its R_proxi; `after`: the
         deeds that are possible after it."""
-        pursuit, memory = self._pursuits[row], self.memories[row]
+        pursuit = self._pursuits[row]
         present = pursuit.course.present
         solved = success and not pursuit.succeeded
         pursuit.succeeded |= success
         if present is not None and (closeness > 0 or solved):
-            memory.skill(present.name).rewarded = True
+            self._skill(row, present.name).rewarded = True
         completed = advance(pursuit.course, did, after)
         for name, steps in completed:
-            memory.skill(name).rewarded = True
-            memory.skill(name).attempted(steps, True)
+            skill = self._skill(row, name)
+            skill.rewarded = True
+            skill.attempted(steps, True)
         terms = Terms(float(solved), len(completed), closeness)
         reward = terms.total(self.config.gammas)
         pursuit.completed += terms.subgoals
@@ -337,16 +357,19 @@ class DualAgent(RecallingAgent):
         next time. UserError, before anything is asked, if the sub-goals exceed the memory's room."""
         self._check_room()
         unscored = [
-            (row, name, skill, scoring.behaviour(skill))
+            (row, *divided(key), skill, scoring.behaviour(skill))
             for row, memory in enumerate(self.memories)
-            for name, skill in memory.skills.items()
+            for key, skill in memory.skills.items()
             if self.active[row] and not skill.scored
         ]
         questions = [
-            question(SCORER, Place(row, 0), {"subgoal": name, "behaviour": behaviour, **towards(self._targets[row])})
-            for row, name, _, behaviour in unscored
-        ]
-        for (row, name, skill, behaviour), answer in zip(unscored, ctx.consult(questions), strict=True):
+            question(
+                SCORER, Place(row, 0),
+                {"subgoal": name, "behaviour": behaviour, **towards(self._targets[row] or goal)},
+            )
+            for row, goal, name, _, behaviour in unscored
+        ]  # fmt: skip
+        for (row, goal, name, skill, behaviour), answer in zip(unscored, ctx.consult(questions), strict=True):
             if answer is not None:
                 skill.proficiency, skill.scored = float(answer[scoring.FIELD]), True
             verb, _, noun = name.partition(" ")
@@ -354,7 +377,7 @@ class DualAgent(RecallingAgent):
                 "memory", row,
                 {
                     "verb": verb, "noun": noun, "attempts": skill.attempts, "completed": skill.completed,
-                    "told": behaviour, "failed": answer is None,
+                    "told": behaviour, "failed": answer is None, **towards(goal),
                     **({} if (p := skill.proficiency) is None else {"proficiency": p}),
                 },
             )  # fmt: skip
@@ -375,7 +398,7 @@ class DualAgent(RecallingAgent):
     def recall(self, observation: Array, rows: Array) -> tuple[Array, Array]:
         """Return the learner's observations [n] with the sub-goals of training, and for which of them the sub-goal's
         vector is known, bool [n]."""
-        texts = [self.goal(self._pursuits[row].course, row).encode() for row in rows.tolist()]
+        texts = [self._pursued(row).encode() for row in rows.tolist()]
         vectors, is_known = self.vectors.look_up(texts, rows.tolist())
         return self.learner_observation(observation, vectors), is_known
 
@@ -427,6 +450,6 @@ class DualAgent(RecallingAgent):
             return policy
         if not self.config.trains and self.config.router != "model":  # where the performer alone acts, nothing reads it
             raise UserError(f"{UNREMEMBERED}; agent.trains=false evaluates what a stage of method=dsadf has learnt")
-        wider = self._reading.widened(policy, self.parameters(0), GOAL) if self._reading else policy
+        wider = self._reading.widened(policy, self.parameters(0), INSTRUCTION, GOAL) if self._reading else policy
         target = {TARGET: packed("")} if self.config.infer else {}
         return {**wider, MEMORY: Memory().packed(self.config.memory), **target}

@@ -7,11 +7,11 @@ roles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from guidebench.harness.capabilities import HasSubgoals, NamesActions
+from guidebench.harness.capabilities import HasSubgoals, NamesActions, PlansByGoal
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Suite
 from guidebench.harness.models.choosing import Choosing
@@ -171,7 +171,7 @@ class OraclePlanner(KnowsSubgoals):
         """Return the function that plans; UserError for a task whose sub-goals are not in the words of its actions."""
         from guidebench.methods.dsadf.oracle import KnownPlan
 
-        return KnownPlan(known_subgoals(suite, task), self.omits)
+        return KnownPlan(known_plans(suite, task), self.omits)
 
 
 @register.chat("oracle_reflector")
@@ -186,7 +186,7 @@ class OracleReflector(KnowsSubgoals):
         """Return the function that reflects; UserError as of the planner."""
         from guidebench.methods.dsadf.oracle import KnownReflection
 
-        return KnownReflection(known_subgoals(suite, task))
+        return KnownReflection(known_plans(suite, task))
 
 
 @register.chat("oracle_performer")
@@ -216,16 +216,23 @@ def check_known(view: CellView) -> None:
     """Raise UserError if the cell has a chat that needs the task's own sub-goals and the task has none in the words of
     its actions. Makes the task."""
     if any(isinstance(part, KnowsSubgoals) for part in view.parts.values()):
-        known_subgoals(view.suite, view.task)
+        known_plans(view.suite, view.task)
 
 
-def known_subgoals(suite: Suite, task: str) -> list[str]:
-    """Return the names of a task's own sub-goals in the words of its actions. Raise UserError if it has none, or one
-    that matches neither an action nor `find` and a thing."""
+def known_plans(suite: Suite, task: str) -> dict[str, list[str]]:
+    """Return goal -> names of its sub-goals in the words of the task's actions, with the goal "" for a task that has a
+    single one. UserError as of `known_subgoals`."""
+    if task in getattr(suite, "by_turns", ()) and isinstance(suite, PlansByGoal):
+        return {goal: known_subgoals(suite, task, names) for goal, names in suite.subgoals_by_goal(task).items()}
+    instance = suite.make(task)
+    return {"": known_subgoals(suite, task, [*instance.subgoals()] if isinstance(instance, HasSubgoals) else [])}
+
+
+def known_subgoals(suite: Suite, task: str, names: Sequence[str]) -> list[str]:
+    """Return the `names` of a task's own sub-goals in the words of its actions. Raise UserError if there are none, or
+    one that matches neither an action nor `find` and a thing."""
     from guidebench.methods.dsadf.plans import Vocabulary
 
-    instance = suite.make(task)
-    names = list(instance.subgoals()) if isinstance(instance, HasSubgoals) else []
     actions = suite.action_names(task) if isinstance(suite, NamesActions) else ()
     subgoals: list[Any] = [Vocabulary(actions, names).match(name.lstrip("0123456789 ")) for name in names]
     if not subgoals or None in subgoals:

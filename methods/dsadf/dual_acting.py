@@ -99,7 +99,7 @@ class DualActor(PlannedActor):
                 fast.append(at)
         if fast:
             fast_trials = [trials[pending[at]] for at in fast]
-            goals = [self._dual.goal(trial.course, trial.place.row) for trial in fast_trials]
+            goals = [self._dual.pursued(trial.course, trial.goal, trial.place.row) for trial in fast_trials]
             observations = observation[[pending[at] for at in fast]]
             actions = self._dual.fast(observations, goals, [trial.place for trial in fast_trials], ctx)
             for at, action in zip(fast, actions.tolist(), strict=True):
@@ -121,7 +121,8 @@ class DualActor(PlannedActor):
 
     def _route(self, trial: Trial, subgoal: Subgoal | None) -> Route:
         config = self._dual.config
-        return route(subgoal, self._dual.memories[trial.place.row], config.router, config.threshold)
+        goal = self._dual.stated(trial.goal, trial.place.row)
+        return route(subgoal, self._dual.memories[trial.place.row], config.router, config.threshold, goal)
 
     def _content(self, trial: Trial, situation: Situation, may_end: bool) -> Mapping[str, Any]:
         """Return the content of a question to the performer; in an emergency its sub-goal is to deal with the

@@ -84,6 +84,7 @@ LOGS: Mapping[str, Log] = {
         {
             "verb": Column(str, "verb of the sub-goal: its subspace"),
             "noun": Column(str, "its noun"),
+            "goal": Column(str, "the goal under which it is kept, where the goal changes by episode", optional=True),
             "attempts": count("attempts at it so far"),
             "completed": count("attempts of these that reached it"),
             "told": Column(str, "what the scorer was told of them"),
@@ -213,10 +214,12 @@ class DualSystem(Plans, Standard):
 
         longest, steps = self.prompts(view), int(view["training"].steps) if self.trains else 0
         if role == TEXTS:
-            captions_and_goals = steps + 2 + self.plans(view) * self.longest
+            goals = self.plans(view) if view.task in view.suite.by_turns else 2
+            captions_and_goals = steps + goals + self.plans(view) * self.longest
             return [longest.embedding(captions_and_goals)]
         if role == SCORER:
-            subgoals = self.memory // SKILL if longest.vocabulary is None else longest.vocabulary
+            by_goals = view.task in view.suite.by_turns
+            subgoals = self.memory // SKILL if by_goals or longest.vocabulary is None else longest.vocabulary
             return [longest.scoring(subgoals * lengths.evaluations(view), 1 + self.retries)]
         bounds = super().at_most(view, role)
         if role == PLANNER and self.infer and self.trains:

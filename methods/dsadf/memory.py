@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,16 @@ from guidebench.harness.interfaces import Array
 RECENT = 10
 """Attempts of a sub-goal that are remembered one by one (choice: enough to tell a share of tenths)."""
 NAME = re.compile(r"[a-z]+( [a-z]+){0,7}")
+BETWEEN = ": "
+"""What stands between an episode's goal and a sub-goal in a key of M; no sub-goal has it."""
+LONGEST_GOAL = 500
+"""Most characters of an episode's goal in a policy's memory (choice)."""
+
+
+def divided(key: str) -> tuple[str, str]:
+    """Return the goal and the sub-goal of a key of M; the goal is "" where the task has a single one."""
+    goal, _, name = key.rpartition(BETWEEN)
+    return goal, name
 
 
 @dataclass
@@ -51,41 +61,54 @@ class Skill:
 
 
 class Memory:
-    """The sub-goals that one seed has tried: the rewarded ones, which are in M, and the others, which are not."""
+    """The sub-goals that one seed has tried: the rewarded ones, which are in M, and the others, which are not. Where
+    the goal changes from episode to episode, they are kept by goal."""
 
     def __init__(self) -> None:
         self._skills: dict[str, Skill] = {}
 
-    def skill(self, name: str) -> Skill:
-        """Return the record of a sub-goal, in M or not; an empty one is added if it was never tried."""
-        return self._skills.setdefault(name, Skill())
+    def skill(self, name: str, goal: str = "") -> Skill:
+        """Return the record of a sub-goal, in M or not; an empty one is added if it was never tried. `goal`: that of
+        the episode in which it is tried, "" where the task has a single one."""
+        return self._skills.setdefault(f"{goal}{BETWEEN}{name}" if goal else name, Skill())
 
-    def proficiency(self, name: str) -> float | None:
-        """Return the proficiency p of a sub-goal; None if it is not in M or has no score."""
-        skill = self.find(name)
+    def proficiency(self, name: str, goal: str = "") -> float | None:
+        """Return the proficiency p of a sub-goal in an episode with this goal (`find`); None if it is not in M or has
+        no score."""
+        skill = self.find(name, goal)
         return None if skill is None else skill.proficiency
 
-    def find(self, name: str) -> Skill | None:
-        """Return the record of a sub-goal in M; None if it is not in M."""
-        skill = self._skills.get(name)
-        return skill if skill is not None and skill.rewarded else None
+    def find(self, name: str, goal: str = "") -> Skill | None:
+        """Return the record of a sub-goal in M, for an episode with this goal; None if it is not in M.
+
+        In a memory by goals it is that of the episode's goal alone. Only for a goal that the memory has never met are
+        those of all goals joined: their attempts, and the mean of their proficiencies (choice).
+        """
+        by_goal = [(*divided(key), skill) for key, skill in self.skills.items()]
+        goals = {present for present, _, _ in by_goal}
+        kept_under = goal if goal in goals else ""
+        skills = [
+            skill for present, other, skill in by_goal if other == name and (present == kept_under or not kept_under)
+        ]
+        return skills[0] if len(skills) == 1 else joined(skills)
 
     @property
     def skills(self) -> dict[str, Skill]:
-        """Return name -> skill of the sub-goals in M."""
+        """Return key -> skill of the sub-goals in M: a sub-goal's name, or its goal and its name (`divided`)."""
         return {name: skill for name, skill in self._skills.items() if skill.rewarded}
 
     def subspaces(self) -> dict[str, dict[str, float | None]]:
         """Return the subspaces U_i of M, verb -> noun -> proficiency p, None for a sub-goal without a score."""
         subspaces: dict[str, dict[str, float | None]] = {}
-        for name, skill in self.skills.items():
-            verb, _, noun = name.partition(" ")
+        for key, skill in self.skills.items():
+            verb, _, noun = divided(key)[1].partition(" ")
             subspaces.setdefault(verb, {})[noun] = skill.proficiency
         return subspaces
 
     def knows(self, noun: str) -> bool:
         """Return whether a thing is the noun, or a word of the noun, of a sub-goal in M."""
-        return any(noun in name.split()[1:] or name.partition(" ")[2] == noun for name in self.skills)
+        names = {divided(key)[1] for key in self.skills}
+        return any(noun in name.split()[1:] or name.partition(" ")[2] == noun for name in names)
 
     def unknown(self, nouns: Iterable[str]) -> list[str]:
         """Return those of the nouns that no sub-goal in M has, in order (`knows`)."""
@@ -123,6 +146,20 @@ class Memory:
             ) from None
 
 
+def joined(skills: Sequence[Skill]) -> Skill | None:
+    """Return a record of a sub-goal's attempts under several goals, with the mean of its proficiencies; None without
+    any."""
+    if not skills:
+        return None
+    scores = [skill.proficiency for skill in skills if skill.proficiency is not None]
+    return Skill(
+        sum(skill.attempts for skill in skills),
+        sum(skill.completed for skill in skills),
+        rewarded=True,
+        proficiency=sum(scores) / len(scores) if scores else None,
+    )
+
+
 def _read(skills: Any) -> dict[str, Skill]:
     """Return name -> skill of a state of `Memory.state`, parsed from JSON. ValueError where it is anything else."""
     if not isinstance(skills, Mapping):
@@ -131,7 +168,8 @@ def _read(skills: Any) -> dict[str, Skill]:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    goal, subgoal = divided(name) if isinstance(name, str) else ("", "")
+    if not NAME.fullmatch(subgoal) or len(goal) > LONGEST_GOAL or not goal.isprintable():
         raise ValueError(f"{str(name)[:60]!r} is no name of a sub-goal")
     return name
 

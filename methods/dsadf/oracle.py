@@ -6,7 +6,7 @@ They have the form that the dialogues of the same roles return.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from guidebench.methods.dsadf.plans import Subgoal, Vocabulary, listed
 class KnownPlan:
     """Answers the planner's questions with the task's own sub-goals, in the form of `planning.PlannerDialogue`."""
 
-    def __init__(self, subgoals: Sequence[str], omits: float) -> None:
-        """`omits`: probability that a first plan lacks one of its prerequisites."""
-        self._plan, self._omits = tuple(map(Subgoal, subgoals)), omits
+    def __init__(self, plans: Mapping[str, Sequence[str]], omits: float) -> None:
+        """`plans`: goal -> sub-goals, the goal "" for a task that has a single one; `omits`: probability that a first
+        plan lacks one of its prerequisites."""
+        self._plans, self._omits = plans, omits
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
         """Return a plan of the sub-goals, from which a first plan may lack one; or, for a question about the target,
@@ -34,27 +35,30 @@ class KnownPlan:
             return {"target": "", "fault": "", "retries": 0}
         final = "plan" in content
         wrong = not final and generator.random() < self._omits
-        plan = scripted.shortened(self._plan, generator.random()) if wrong else self._plan
+        known = tuple(map(Subgoal, self._plans[content.get("goal", "")]))
+        plan = scripted.shortened(known, generator.random()) if wrong else known
         return {"plan": stored(plan), "thoughts": "", "fault": "", "retries": 0}
 
 
 class KnownReflection:
     """Answers the reflector's questions by the task's own sub-goals, in the form of `planning.ReflectorDialogue`."""
 
-    def __init__(self, subgoals: Sequence[str]) -> None:
-        self._names = tuple(subgoals)
+    def __init__(self, plans: Mapping[str, Sequence[str]]) -> None:
+        """`plans`: as of `KnownPlan`."""
+        self._plans = plans
 
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
         """Return no weaknesses if the plan in question is the list of sub-goals, else that list as the revised plan."""
-        plan_text = json.loads(question.content)["plan"]
+        content = json.loads(question.content)
+        known = [*self._plans[content.get("goal", "")]]
         try:
-            names = [name for name, _ in plans.read(plan_text, Vocabulary(self._names, self._names), scripted.MANY)]
+            names = [name for name, _ in plans.read(content["plan"], Vocabulary(known, known), scripted.MANY)]
         except Misread:
             names = []
-        if names == [*self._names]:
+        if names == known:
             return {"strengths": "It is the known plan.", "weaknesses": "", "plan": [], "fault": ""}
-        weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, self._names)))}"
-        plan = stored(tuple(map(Subgoal, self._names)))
+        weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, known)))}"
+        plan = stored(tuple(map(Subgoal, known)))
         return {"strengths": "", "weaknesses": " ".join(weaknesses.split()), "plan": plan, "fault": ""}
 
 

@@ -28,8 +28,9 @@ ABSENT, UNSCORED, NOT_PROFICIENT = "it is not in memory", "unscored", "not profi
 """Reasons to route a sub-goal of a plan to the performer."""
 
 
-def route(subgoal: Subgoal | None, memory: Memory, router: Router, threshold: float) -> Route:
-    """Return who acts towards a sub-goal, and why; None is the task itself, without a plan.
+def route(subgoal: Subgoal | None, memory: Memory, router: Router, threshold: float, goal: str = "") -> Route:
+    """Return who acts towards a sub-goal in an episode with this `goal`, and why; None is the task itself, without a
+    plan.
 
     With `both`, the learner acts if the sub-goal is in M with p ≥ T, the `threshold`, and else the performer; with `rl`
     always the learner, with `model` always the performer. A sub-goal in M without a usable score is `unscored`."""
@@ -37,7 +38,7 @@ def route(subgoal: Subgoal | None, memory: Memory, router: Router, threshold: fl
         return Route(LEARNER if router == "rl" else PERFORMER, f"agent.router={router}")
     if subgoal is None:
         return Route(PERFORMER, "there is no plan")
-    skill = memory.find(subgoal.name)
+    skill = memory.find(subgoal.name, goal)
     if skill is None:
         return Route(PERFORMER, ABSENT)
     if (p := skill.proficiency) is None:

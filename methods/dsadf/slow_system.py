@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from guidebench.baselines.instructions import unshown
 from guidebench.baselines.text_acting import TEXT, tells
 from guidebench.harness import lengths
 from guidebench.harness.capabilities import NamesActions
@@ -103,6 +104,7 @@ class Performs(AgentPart):
         PERFORMER: cite(32, "choice: an action has two or three words")
     })  # fmt: skip
     logs: ClassVar[Mapping[str, Log]] = LOGS
+    each_goal: ClassVar[bool] = True
     citation: ClassVar[str | Path] = Path(__file__).with_name("dsadf.bib")
 
     @property
@@ -123,7 +125,7 @@ class Performs(AgentPart):
                 f"it reads the sentences in the part {TEXT!r} of the observations, which these lack; set "
                 f"suite.observation=text"
             )
-        return ""
+        return unshown(view)
 
     def expected_usage(self, view: CellView, role: str) -> Usage | None:
         """Return an estimate of a run's calls in a role (`expected`): an action for each step of its evaluations."""

@@ -112,6 +112,7 @@ class Ellm(AskingPart):
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {ROLE: (SCHEMA,)}
     max_tokens: ClassVar[Mapping[str, Any]] = {ROLE: cite(200, CODE)}
     reads_words: ClassVar[bool] = True
+    each_goal: ClassVar[bool] = True
     shares: ClassVar[Mapping[str, type]] = {TEXTS: TextVector}
     consults: ClassVar[tuple[str, ...]] = (ROLE, TEXTS)
     logs: ClassVar[Mapping[str, Log]] = LOGS

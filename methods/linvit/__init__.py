@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from guidebench.baselines.agents.standard import Standard
 from guidebench.baselines.conversing import FAULT, Misread, longest_instruction, size
 from guidebench.baselines.encoders import Reading
+from guidebench.baselines.instructions import unshown
 from guidebench.baselines.learners.dueling_dqn import DuelingDqn
 from guidebench.baselines.text_acting import TEXT, readings, room, tells, untold
 from guidebench.harness.capabilities import NamesActions
@@ -60,6 +61,7 @@ class PriorGuided(Standard):
     }
     consults: ClassVar[tuple[str, ...]] = (PRIOR,)
     answer_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {PRIOR: (SCHEMA, CHOICE)}
+    each_goal: ClassVar[bool] = True
     uses_probabilities: ClassVar[tuple[str, ...]] = (PRIOR,)
 
     def observes(self, observations: Observations, actions: Actions) -> Observations:
@@ -88,7 +90,7 @@ class PriorGuided(Standard):
             return f"the task's observations have a part {PRIOR!r} of their own; choose agent=standard"
         if [*observations.parts] == [TEXT]:
             return "the observations hold sentences alone, which its learner does not read; choose others"
-        return super().fits(view)
+        return unshown(view) or super().fits(view)
 
     def at_most(self, view: CellView, role: str) -> Sequence[Most]:
         """Return an upper bound of the calls to the chat: one question about each distinct text that a run can read."""

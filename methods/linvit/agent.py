@@ -11,10 +11,14 @@ import numpy as np
 
 from guidebench.baselines.by_text import ArraysByText, question
 from guidebench.baselines.experience import Experience
+from guidebench.baselines.instructions import Instructions
 from guidebench.baselines.text_acting import TEXT, TextAgent
 from guidebench.harness.interfaces import Array, Build, Context, Guide, Learner, Metrics, Place, Question, State
 from guidebench.methods.linvit import PRIOR, PriorGuided
 
+BETWEEN = "\n"
+"""What stands between a goal and the sentences of a state, neither of which holds it, in the text that is asked
+about."""
 FILE = Path("replay", "action_weights.bin")
 """The file in a run's directory that holds its texts and weights; it is deleted with the stored transitions."""
 
@@ -37,15 +41,16 @@ class Weights(ArraysByText):
     """A chat's weights of the actions for each state's text that the seeds have encountered; 0 for all actions where
     the chat gave no answer."""
 
-    def __init__(self, actions: int, instructions: Sequence[str], directories: Sequence[Path]) -> None:
-        """`instructions`: the instruction of each seed's task; `directories`: the run directory of each seed."""
+    def __init__(self, actions: int, instructions: Instructions, directories: Sequence[Path]) -> None:
+        """`instructions`: those of the seeds' episodes; `directories`: the run directory of each seed."""
         super().__init__(actions, directories, FILE)
         self._instructions = instructions
         self.unknown = np.zeros(len(directories))
         """Names in each seed's answers that are no action, [S]."""
 
     def question(self, text: bytes, place: Place) -> Question:
-        content = {"instruction": self._instructions[place.row], "state": text.decode("utf-8", "replace")}
+        goal, _, state = text.decode("utf-8", "replace").rpartition(BETWEEN)
+        content = {"instruction": goal or self._instructions.fixed[place.row], "state": state}
         return question(json.dumps(content), place, PRIOR)
 
     def array(self, answer: Any, row: int) -> Array:
@@ -76,10 +81,19 @@ class PriorAgent(TextAgent):
     ) -> None:
         """`build.observations` are those with the prior; the others as of StandardAgent."""
         assert build.actions.count is not None
-        instructions = [build.suite(row).make(build.task).instruction for row in range(build.rows)]
-        weights = Weights(build.actions.count, instructions, build.directories)
+        self._instructions = Instructions(build)
+        weights = Weights(build.actions.count, self._instructions, build.directories)
         super().__init__(weights, build, learner, experience, guide, adds)
         self._smoothing, self._mask = config.smoothing, build.observations.masking
+
+    def texts(self, observation: Array, rows: Sequence[int]) -> list[bytes]:
+        """Return the sentences of observations [n, …]; where the goal changes, each after that of its episode, since an
+        answer for one goal serves no other."""
+        sentences = super().texts(observation, rows)
+        if not self._instructions.change:
+            return sentences
+        goals = self._instructions.changing(observation)
+        return [f"{goal}{BETWEEN}".encode() + sentence for goal, sentence in zip(goals, sentences, strict=True)]
 
     def join_arrays(self, observation: Array, arrays: Array) -> Array:
         """Return observations [n, …] with the prior that follows from the weights [n, A], and without sentences."""

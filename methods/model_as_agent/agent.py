@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from guidebench.baselines.fixed_policies import FixedPolicyAgent
+from guidebench.baselines.instructions import Instructions
 from guidebench.harness.capabilities import NamesActions
-from guidebench.harness.interfaces import Actor, Build, Place
+from guidebench.harness.interfaces import Actor, Array, Build, Place
 from guidebench.methods.dsadf.acting import LoneActor, PlannedActor
 from guidebench.methods.dsadf.deeds import Deeds
 
@@ -26,10 +27,11 @@ class LoneAgent(FixedPolicyAgent):
         self.config, self.streams = config, build.streams
         self.names, self.mask = suite.action_names(build.task), build.observations.masking
         self.deeds = Deeds(build.parts["suite"], build.task)
+        self._instructions = Instructions(build)
 
-    def target(self, row: int) -> str:
-        """Return "": nothing is learnt before an evaluation, so the task's instruction is the goal."""
-        return ""
+    def goals(self, observation: Array, rows: Sequence[int]) -> list[str]:
+        """Return the instructions of episodes that begin with observations [n]; "" where the task has a single one."""
+        return self._instructions.changing(observation)
 
     def actor(self, places: Sequence[Place]) -> Actor:
         return LoneActor(self, places)

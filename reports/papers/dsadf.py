@@ -122,9 +122,9 @@ _SECONDS = (
     "stepped together; in brackets its environment steps. The paper's times never exceed the cap of 15,000 steps."
 )
 _ELSEWHERE = (
-    "Ours on unseen tasks are dsadf_transfer: evaluations alone of what dsadf learnt on one training task, which the "
-    "reasons name. The paper does not say on which its agent learnt. A dsadf that trained on the task itself is "
-    "another question and fills no number."
+    "Ours on unseen tasks are dsadf_transfer: evaluations alone of what dsadf learnt on tasks 1 to 4 in turn, or on "
+    "another task, which the reasons name. The paper does not say whether one agent learnt them all. A dsadf that "
+    "trained on the task itself is another question and fills no number."
 )
 _VARIATIONS = (
     "Variation I is sparse reward, II dsadf without performer, III model_with_planner, IV model_as_agent, V dsadf "
@@ -139,7 +139,8 @@ PAPER = Paper(
     reads=readings,
     roles=ROLES,
     transfers={TRANSFER: IN_DOMAIN, "transfer": IN_DOMAIN},
-    unnamed=("suite.observation", "suite.actions", "suite.impossible"),
+    joint={"trained": IN_DOMAIN},
+    unnamed=("suite.observation", "suite.actions", "suite.impossible", "suite.goal_vector"),
     beside={"seconds": "evaluation_steps"},
     layouts=(
         Layout("3", "Tasks seen in training", ("pretraining", "method"), ("task", "metric"), note=_SECONDS),

@@ -132,6 +132,8 @@ class Paper:
     """Role -> the model that the paper has in it, "" for one that it does not name. If there are roles, the models of
     a row are compared by role instead of by `models`."""
     transfers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joint: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Task of ours that is several in turn -> these."""
     """Method that evaluates the policy of its last stage on another task -> the tasks on which the paper trained that
     policy."""
     unnamed: tuple[str, ...] = ()

@@ -70,7 +70,7 @@ def reasons(
     if cell.method in paper.transfers and cell.stages:  # its own steps only place its evaluations
         paper_tasks, stage = paper.transfers[cell.method], cell.stages[-1]
         learnt = stage.steps
-        if paper_tasks != (stage.task,):
+        if set(paper_tasks) != {*paper.joint.get(stage.task, (stage.task,))}:
             differences.append(f"learnt on {stage.task}; the paper's learnt on {', '.join(paper_tasks)}")
     if learnt < budget:
         differences.append(f"{learnt:,} of {budget:,} steps")

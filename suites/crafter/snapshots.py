@@ -63,15 +63,16 @@ def pack(scene: Scene) -> Array:
 
 
 def unpack(snapshot: Array) -> Scene:
-    """Return the scene of a snapshot, uint8 [n]; UserError for other bytes."""
+    """Return the scene of a snapshot, uint8 [n]; UserError for other bytes. A last byte that says which of several
+    tasks is played is passed over."""
     width, height = (int(side) for side in snapshot[:2])
     expected = layout(width, height)
-    if snapshot.dtype != np.uint8 or snapshot.shape != (expected.itemsize,):
+    if snapshot.dtype != np.uint8 or snapshot.shape not in ((expected.itemsize,), (expected.itemsize + 1,)):
         raise UserError(
             f"a snapshot of {snapshot.dtype} {list(snapshot.shape)} is not one of Crafter: a view of {width}x{height} "
             f"cells takes uint8 [{expected.itemsize}]"
         )
-    saved = np.frombuffer(snapshot.tobytes(), expected)[0]
+    saved = np.frombuffer(snapshot.tobytes(), expected, 1)[0]
     return Scene(
         saved["materials"],
         saved["things"],

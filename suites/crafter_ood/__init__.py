@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from guidebench.harness.capabilities import INSTRUCTION
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Observations, Score
 from guidebench.harness.parts import AskingPart, CellView, SuitePart
@@ -27,14 +28,16 @@ from guidebench.suites.crafter.settings import (
     need,
 )
 from guidebench.suites.crafter_ood.actions import Kind, actions
-from guidebench.suites.crafter_ood.quests import ALIASES, FREE_PLAY, LONGEST, QUESTS
+from guidebench.suites.crafter_ood.goals import WIDTH, instruction_of
+from guidebench.suites.crafter_ood.quests import ALIASES, BY_TURNS, FREE_PLAY, LONGEST, QUESTS
 
 if TYPE_CHECKING:
     from guidebench.harness.trajectories import Demonstration
     from guidebench.suites.crafter_ood.playing import VerbNounTask
     from guidebench.suites.crafter_ood.task import OodTask
 
-TASKS = tuple(QUESTS)
+TASKS = (*QUESTS, *BY_TURNS)
+TRAINED, WOODEN = BY_TURNS
 DSADF = "DSADF, §5.3"
 DIRECTIONS = 320
 """Most bytes of the sentence with coordinates, rounded up: eight things in a world of 256 cells."""
@@ -59,7 +62,8 @@ def _difficulty(task: str, steps: int, reason: str, test_length: int = 200) -> M
 @register.suite("crafter_ood")
 @dataclass(frozen=True, kw_only=True)
 class CrafterOod(WorldSettings, SuitePart):
-    """Ten tasks of Crafter in three groups: in-domain, long and short; and free play, which has no goal."""
+    """Ten tasks of Crafter in three groups: in-domain, long and short; tasks that have several of these in turn; and
+    free play, which has no goal."""
 
     actions: Kind = "pairs"
     """`pairs`: the 28 verb-noun actions that can have an effect. `find`: also one for each of ten nouns that takes the
@@ -77,6 +81,10 @@ class CrafterOod(WorldSettings, SuitePart):
     directions: Annotated[bool, Later] = False
     """Whether sentences tell where each thing of the task was last seen, in steps from the player (DSADF, §3.1; choice:
     not, since then each step is another question to a model, and steps of `find` lead to the same things)."""
+    goal_vector: Annotated[bool, Later] = False
+    """Whether observations have the part `instruction`, the sentence vector of the goal
+    (`guidebench.suites.crafter_ood.goals`), as tasks in turn have in any case (choice: not, since a single task has one
+    goal; a policy of tasks in turn is tested elsewhere with it)."""
     death: Literal["end", "restart"] = "end"
     """Whether death ends the episode, or it continues in a new world from the task's start until it is as long as
     `length` (choice)."""
@@ -91,6 +99,7 @@ class CrafterOod(WorldSettings, SuitePart):
     source: ClassVar[str] = "DSADF, §5.3 and app. A.1; crafter 1.8.3"
     citation: ClassVar[str | Path] = Path(__file__).with_name("crafter_ood.bib")
     tasks: ClassVar[tuple[str, ...]] = TASKS
+    by_turns: ClassVar[tuple[str, ...]] = tuple(BY_TURNS)
     aliases: ClassVar[Mapping[str, str]] = ALIASES
     pretraining: ClassVar[str] = FREE_PLAY
     goalless: ClassVar[tuple[str, ...]] = (FREE_PLAY,)
@@ -109,12 +118,12 @@ class CrafterOod(WorldSettings, SuitePart):
     }
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
-            "tasks": TASKS[:4],
+            "tasks": (TRAINED,),
             "suite.observation": cite("grey", f"{ELLM}, whose network DSADF takes (§5.1)"),
             "suite.size": cite(84, ELLM),
         },
         "quick": {
-            "tasks": ("deforestation",),
+            "tasks": (WOODEN,),
             "suite.length": cite(1_000, QUICK),
             "suite.test_length": cite(1_000, QUICK),
             "training.steps": cite(100_000, QUICK),
@@ -175,7 +184,37 @@ class CrafterOod(WorldSettings, SuitePart):
         if self.impossible == "masked":
             admissible = Observations((count,), "uint8", categories=(2,) * count, mask=True)
             observations = observations.joined(admissible=admissible)
+        if self.shows_goal(task):
+            observations = observations.joined(**{INSTRUCTION: Observations((WIDTH,), "float32")})
         return observations, Actions(count=count)
+
+    def turns(self, task: str) -> tuple[str, ...]:
+        """Return the tasks that episodes of a task are, in turn: itself alone, unless its goal changes."""
+        check(task)
+        return BY_TURNS.get(task, (task,))
+
+    def subgoals_by_goal(self, task: str) -> Mapping[str, Sequence[str]]:
+        """Return instruction -> numbered names of the sub-goals, of each task in turn (`capabilities.PlansByGoal`)."""
+        return {QUESTS[name].instruction: QUESTS[name].names for name in self.turns(task)}
+
+    def shows_goal(self, task: str) -> bool:
+        """Return whether observations of a task have the sentence vector of the goal."""
+        return self.goal_vector or task in BY_TURNS
+
+    def instructions_at(self, task: str, observation: Array) -> Sequence[str]:
+        """Return the instruction of the episode of each of the observations [n]
+        (`capabilities.InstructsByObservation`)."""
+        if not self.shows_goal(task):
+            return [QUESTS[task].instruction] * len(observation)
+        return [*map(instruction_of, observation[INSTRUCTION])]
+
+    def instruction_at(self, task: str, snapshot: Array) -> str:
+        """Return the instruction of a snapshot's episode (`capabilities.InstructsBySnapshot`); UserError for a snapshot
+        that names no task."""
+        names, number = self.turns(task), int(snapshot[-1]) if task in BY_TURNS else 0
+        if number >= len(names):
+            raise UserError(f"this snapshot names task {number}, and there are {len(names)} of {task!r}")
+        return QUESTS[names[number]].instruction
 
     @property
     def longest_text(self) -> int:
@@ -225,8 +264,8 @@ class CrafterOod(WorldSettings, SuitePart):
     def ready(self, task: str) -> None:
         """Raise UserError for an unknown task, a world or a view too small for its start, or if the package is
         missing."""
-        check(task)
-        QUESTS[task].check(self.area, self.view)
+        for name in self.turns(task):
+            QUESTS[name].check(self.area, self.view)
         need("crafter_ood")
 
     def make(self, task: str) -> VerbNounTask:
@@ -245,9 +284,9 @@ class CrafterOod(WorldSettings, SuitePart):
                 f"task {FREE_PLAY!r} of suite crafter_ood has no goal, so the scripted player can show neither how to "
                 f"reach it nor what it looks like; choose another task"
             )
-        from guidebench.suites.crafter_ood.task import OodTask
+        from guidebench.suites.crafter_ood.task import OodTask, TurnsTask
 
-        return OodTask(task, self)
+        return (TurnsTask if task in BY_TURNS else OodTask)(task, self)
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """Return the scripted player's episode in world `seed`; None if it does not reach the goal. UserError for free
@@ -270,5 +309,5 @@ class CrafterOod(WorldSettings, SuitePart):
 
 def check(task: str) -> None:
     """Raise UserError for an unknown task."""
-    if task not in QUESTS:
-        raise unknown("task", task, QUESTS)
+    if task not in TASKS:
+        raise unknown("task", task, TASKS)

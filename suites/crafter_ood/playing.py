@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from guidebench.harness.capabilities import INSTRUCTION
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.crafter.captions import DEEDS
@@ -15,6 +16,7 @@ from guidebench.suites.crafter.game import ACTIONS, Game
 from guidebench.suites.crafter.game_views import GameViews
 from guidebench.suites.crafter.observations import observed
 from guidebench.suites.crafter_ood.actions import STATIONS, actions, material, primitive
+from guidebench.suites.crafter_ood.goals import VECTORS
 from guidebench.suites.crafter_ood.navigation import CODE, ExploredMap, directions, find
 from guidebench.suites.crafter_ood.quests import LONGEST, QUESTS
 
@@ -36,7 +38,8 @@ class VerbNounTask(GameViews, ABC):
     """
 
     def __init__(self, name: str, settings: CrafterOod) -> None:
-        self.quest, self._settings = QUESTS[name], settings
+        self._settings, self._shows_goal = settings, settings.shows_goal(name)
+        self._take(settings.turns(name)[0])
         zombies = self.quest.zombies if settings.zombies == "task" else settings.zombies == "on"
         self._game = Game(settings.area, settings.view, settings.size, 0, zombies, settings.hunger)
         self._observed = observed(
@@ -48,14 +51,18 @@ class VerbNounTask(GameViews, ABC):
         self._new = np.zeros(LONGEST, bool)
         self._elapsed = self.impossible = self.deaths = 0
         self._caption = ""
-        self.instruction = self.quest.instruction
         self.max_steps = settings.length
+
+    def _take(self, name: str) -> None:
+        """Make the task of this name the one that is played."""
+        self.quest = QUESTS[name]
+        self.instruction = self.quest.instruction
 
     def reset(self, seed: int | None = None) -> Array:
         self._elapsed = self.impossible = self.deaths = 0
         self._caption = ""
         self._begin(seed)
-        return self._with_admissible(self._observed.first(self._game))
+        return self._with_parts(self._observed.first(self._game))
 
     def _begin(self, seed: int | None) -> None:
         """Begin an episode in the first world, from seed `seed` on (None: the next of the stream), that holds what the
@@ -114,18 +121,21 @@ class VerbNounTask(GameViews, ABC):
                 self._begin(None)
                 self._new[:], dead = new, False
         return Step(
-            self._with_admissible(self._observed.next(game)),
+            self._with_parts(self._observed.next(game)),
             float(success),
             success or dead,
             self._elapsed >= self.max_steps,
             success,
         )
 
-    def _with_admissible(self, observation: Array) -> Array:
-        """Return the observation, with the possible actions if they are shown."""
-        if self._settings.impossible == "counted":
+    def _with_parts(self, observation: Array) -> Array:
+        """Return the observation, with the possible actions and the goal's vector if they are shown."""
+        parts = {"admissible": self.admissible()} if self._settings.impossible == "masked" else {}
+        if self._shows_goal:
+            parts[INSTRUCTION] = VECTORS[self.instruction]
+        if not parts:
             return observation
-        record = self._space.join(observation[None], admissible=self.admissible()[None])[0]
+        record = self._space.join(observation[None], **{name: part[None] for name, part in parts.items()})[0]
         return np.asarray(record, self._space.numpy)
 
     def admissible(self) -> Array:

@@ -175,5 +175,11 @@ QUESTS: Mapping[str, Quest] = {
     "wood_sword": Quest("10", "short", "make a wood sword", (find("tree"), chop(3), TABLE, make("wood_sword"))),
     FREE_PLAY: Quest("", "free", "survive, and unlock as many different achievements as possible", ()),
 }
+BY_TURNS: Mapping[str, tuple[str, ...]] = {
+    "trained": ("stone_sword", "mine_iron", "attack_cow", "deforestation"),
+    "wooden": ("attack_cow", "deforestation", "wood_sword"),
+}
+"""Task that is another one in each episode -> these, in turn: those that the paper trains on (one policy for all of
+them: choice, since it says that the others are not met in training), and the three that need nothing but wood."""
 ALIASES: Mapping[str, str] = {f"task{quest.number}": name for name, quest in QUESTS.items() if quest.number.isdigit()}
 LONGEST = max(len(quest.subgoals) for quest in QUESTS.values())

@@ -1,4 +1,4 @@
-"""A task of DSADF on Crafter: its sub-goals in order, the last of which is its goal."""
+"""A task of DSADF on Crafter: its sub-goals in order, the last of which is its goal; and several tasks in turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guidebench.harness.interfaces import State
+from guidebench.harness.interfaces import Array, State
 from guidebench.suites.crafter_ood.navigation import beside
 from guidebench.suites.crafter_ood.playing import VerbNounTask
 from guidebench.suites.crafter_ood.quests import Subgoal
@@ -21,10 +21,13 @@ class OodTask(VerbNounTask):
 
     def __init__(self, name: str, settings: CrafterOod) -> None:
         super().__init__(name, settings)
+        self._begin_unmet()
+
+    def _begin_unmet(self) -> None:
         self._met = np.zeros(len(self.quest.subgoals), bool)
 
     def _begin_progress(self) -> None:
-        self._met[:] = False
+        self._begin_unmet()
         self._advance()
 
     def _succeeded(self) -> bool:
@@ -66,4 +69,36 @@ class OodTask(VerbNounTask):
 
     def load_state(self, state: State) -> None:
         super().load_state(state)
-        self._met[:] = state["met"]
+        self._met = np.array(state["met"], bool)
+
+
+class TurnsTask(OodTask):
+    """Several tasks in turn by episode: `reset` takes the next one, `reset(seed)` the one that the seed draws, so that
+    evaluations, whose episodes have seeds of their own, have about as many of each."""
+
+    def __init__(self, name: str, settings: CrafterOod) -> None:
+        self._names, self._turn = settings.turns(name), 0
+        super().__init__(name, settings)
+
+    def reset(self, seed: int | None = None) -> Array:
+        count = len(self._names)
+        self._turn = (self._turn + 1) % count if seed is None else int(np.random.default_rng(seed).integers(count))
+        self._take(self._names[self._turn])
+        return super().reset(seed)
+
+    def subgoals(self) -> Mapping[str, bool]:
+        """Return whether the task of this episode is solved, under its name."""
+        return {self._names[self._turn]: self._succeeded()}
+
+    def snapshot(self) -> Array:
+        """Return what a picture shows, and in a last byte which of the tasks it is, uint8 [2655] for a view of 9
+        cells."""
+        return np.append(super().snapshot(), np.uint8(self._turn))
+
+    def state(self) -> State:
+        return {**super().state(), "turn": self._turn}
+
+    def load_state(self, state: State) -> None:
+        self._turn = int(state["turn"])
+        self._take(self._names[self._turn])
+        super().load_state(state)

@@ -286,6 +286,8 @@ MORE: Mapping[str, Row] = {
         evaluation=20,
         training=30,
     ),
+    "goals by turns": Row(f"method=dsadf {CRAFTER} {TRUNK} task=wooden {SYSTEMS} agent.threshold=0 agent.beta=0"),
+    "priors by goal": Row(f"method=linvit {CRAFTER} {TRUNK} task=wooden prior=scripted"),
     "a room": Row(f"method=dsadf {ROOM} task=task12 {SYSTEMS} agent.threshold=0 agent.beta=0 agent.history=44"),
     "frames and captions": Row(
         f"method=dsadf {CRAFTER} {TRUNK} task=wood_sword {SYSTEMS} agent=seeing_dual_system agent.image_width=16 "
@@ -309,7 +311,7 @@ REHEARSED = (
     "apt_exploration", "dsadf_transfer", "ellm", "furl_no_goal", "lagea_released", "liv", "model_as_agent",
     "pebble_llm", "relay", "robofume", "symbols", "hidden goals", "tasks by turns", "dense rewards",
     "demonstrations",
-    "data of pictures", "an object that is followed", "a room", "frames and captions", "sentences",
+    "data of pictures", "priors by goal", "an object that is followed", "a room", "frames and captions", "sentences",
 )  # fmt: skip
 """Rows whose parts are those of other rows with other settings, or have tests of their own for kills and states: only
 rehearsals run them whole."""

@@ -11,6 +11,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Place, StepWords
+from guidebench.suites.crafter_ood.goals import VECTORS as VECTORS_OF_GOALS
 from tests.methods.dsadf.rehearsal import Rehearsal
 
 pytest.importorskip("crafter")
@@ -33,9 +34,12 @@ class Dual(Rehearsal):
         begins: list[list[Any]] | None = None,
     ) -> None:  # fmt: skip
         """`begins`: the plan of a training episode that begins at once."""
-        super().__init__(directory, [*WORDS, *words], "deforestation", count)
+        last = {word.partition("=")[0]: word for word in (*WORDS, *words)}
+        super().__init__(directory, [*last.values()], "deforestation", count)
         self.vectors, self.scores, self.plan = VECTORS, [*scores], list[list[Any]]()
         self.acts: Performer = lambda content: "move left"
+        self.shown = ""
+        """The goal that observations show, where it changes."""
         if begins is not None:
             self.begin(begins)
 
@@ -52,6 +56,8 @@ class Dual(Rehearsal):
     def observation(self, possible: Sequence[str], text: str = GRASS) -> Any:
         observations = self.blank_observations(text)
         observations["admissible"] = [name in possible for name in self.agent.names]
+        if self.shown:
+            observations["instruction"] = VECTORS_OF_GOALS[self.shown]
         return observations
 
     # Training
@@ -257,3 +263,35 @@ def test_all_episodes_are_asked_about_in_one_batch(tmp_path: Path) -> None:
     dual.ctx.answer = lambda questions: batches.append(len(questions)) or dual.answers(questions)
     dual.play().act(MOVES)
     assert batches == [3, 3]
+
+
+def test_where_the_goal_changes_plans_scores_and_memory_are_by_the_goal_of_the_episode(tmp_path: Path) -> None:
+    """The same sub-goal is planned, scored and routed anew for each goal; no answer for one serves the other."""
+    dual = Dual(tmp_path, "task=wooden", "agent.threshold=0.5", scores=[0.9, 0.1])
+    goals = [*VECTORS_OF_GOALS][:2]
+    for goal in goals:
+        dual.shown = goal
+        dual.begin(PLAN[1:])
+        dual.step("chop tree", CHOPS, CHOPS, "chop tree")
+        dual.end_episode(1)
+    assert [content["goal"] for content in dual.questions("planner")] == goals
+    dual.agent._score(dual.ctx)
+    assert [content["goal"] for content in dual.questions("scorer")] == goals
+    memory = dual.agent.memories[0]
+    assert [memory.proficiency("chop tree", goal) for goal in goals] == [0.9, 0.1]
+    assert dual.log_rows("memory", "goal", "proficiency") == [(goals[0], 0.9), (goals[1], 0.1)]
+    dual.acts = lambda content: "move right"
+    for goal, by in zip(goals, ("learner", "performer"), strict=True):
+        dual.shown, dual.plan = goal, PLAN[1:]
+        dual.actor = dual.agent.actor([Place(0, 0)])
+        dual.actor.begin(dual.observation(MOVES), dual.ctx)
+        dual.act(CHOPS)
+        dual.end()
+        assert dual.log_rows("routes", "by")[-1] == (by,)
+    assert [content["goal"] for content in dual.questions("performer")] == goals[1:]
+    state = dual.agent.state(0)
+    assert state["pursuit"]["goal"] == goals[1]
+    dual.shown = goals[0]
+    dual.begin([])
+    dual.step("move left", MOVES, MOVES)
+    assert goals[0] in dual.questions("text_embedder"), "without a plan the learner sees the episode's own goal"

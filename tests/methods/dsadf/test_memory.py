@@ -85,3 +85,25 @@ def test_a_memory_larger_than_its_setting_is_refused_by_its_size() -> None:
 def test_a_strangers_memory_is_checked(text: str) -> None:
     packed = np.frombuffer(text.encode("latin-1"), np.uint8)
     check_refused("the memory in this policy cannot be read", Memory().unpack, packed)
+
+
+def test_a_memory_by_goals_answers_for_the_goal_of_the_episode_and_joins_them_for_one_that_it_never_met() -> None:
+    """By hand: .9 for swords, .3 for cows; for a diamond their mean .6, and 3 attempts of both."""
+    memory = Memory()
+    for goal, p, attempts in (("make a sword", 0.9, 1), ("eat a cow", 0.3, 2)):
+        skill = memory.skill("chop tree", goal)
+        skill.rewarded, skill.proficiency, skill.attempts = True, p, attempts
+    memory.skill("find cow", "eat a cow").rewarded = True
+    again = Memory()
+    again.unpack(memory.packed(1024))
+    for kept in (memory, again):
+        goals = ("make a sword", "eat a cow", "mine a diamond")
+        assert [kept.proficiency("chop tree", goal) for goal in goals] == pytest.approx([0.9, 0.3, 0.6])
+        assert kept.find("find cow", "make a sword") is None, "it was met under another goal alone"
+        assert kept.find("find cow", "mine a diamond") == Skill(rewarded=True)
+        unmet = kept.find("chop tree", "mine a diamond")
+        assert unmet is not None and unmet.attempts == 3 and kept.knows("cow")
+        assert kept.subspaces()["find"] == {"cow": None}
+    one = Memory()
+    one.skill("chop tree").rewarded = True
+    assert one.find("chop tree", "mine a diamond") == Skill(rewarded=True), "a memory of a single task serves others"

@@ -45,6 +45,17 @@ def test_the_reflector_suggests_the_sub_goals_unless_they_are_given() -> None:
         assert answer["weaknesses"].startswith("It is not the known plan")
 
 
+def test_where_the_goal_changes_plans_and_reflections_are_those_of_the_goal_in_question() -> None:
+    plan, reflect = (chat.spawn(SUITE, "wooden") for chat in (OraclePlanner(), OracleReflector()))
+    rng, goal = np.random.default_rng(0), "make a wood sword, and attack and eat a cow"
+    assert [name for name, _ in plan(question_to("planner", goal=goal), rng)["plan"]] == STEPS
+    other = plan(question_to("planner", goal="make a wood sword"), rng)["plan"]
+    assert [name for name, _ in other] == STEPS[:4]
+    known_plan = "\n".join(f"{number}. {name}" for number, name in enumerate(STEPS, 1))
+    assert reflect(question_to("reflector", goal=goal, plan=known_plan), rng)["plan"] == []
+    assert reflect(question_to("reflector", goal="make a wood sword", plan=known_plan), rng)["plan"] == other
+
+
 @pytest.mark.parametrize(
     ("role", "words"),
     [

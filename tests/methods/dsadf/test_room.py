@@ -176,17 +176,17 @@ def test_state_and_policy_hold_the_target(tmp_path: Path) -> None:
     assert again._histories[0].text() == original.agent._histories[0].text() != "" and again._inferring[0]
     original.infers(3)
     again = restored()
-    assert again.target(0) == "put the mug away" and not again._inferring[0]
+    assert again._targets[0] == "put the mug away" and not again._inferring[0]
 
     parameters, third = original.agent.parameters(0), Room(tmp_path / "three", "agent.trains=false").agent
     third.load_parameters(0, parameters)
-    assert third.target(0) == "put the mug away"
+    assert third._targets[0] == "put the mug away"
     assert all(np.array_equal(parameters[name], array) for name, array in third.parameters(0).items())
     with pytest.raises(UserError, match=r"no target, since its run inferred none; set agent\.infer=false"):
         third.load_parameters(0, {name: array for name, array in parameters.items() if name != "target"})
     fourth = Room(tmp_path / "four", "agent.infer=false").agent
     fourth.load_parameters(0, parameters)
-    assert fourth.target(0) == "" and "target" not in fourth.parameters(0)
+    assert fourth._targets[0] == "" and "target" not in fourth.parameters(0)
 
 
 def test_evaluations_follow_one_plan_after_another(tmp_path: Path) -> None:

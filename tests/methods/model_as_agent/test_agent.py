@@ -1,7 +1,7 @@
 """The actors step by step, with answers given by hand: who acts, what is counted, and which sub-goal is present."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from guidebench.harness.loop.evaluation import EvaluationContext
 from guidebench.harness.streams import Streams
 from guidebench.methods.dsadf.slow_system import Performs
 from guidebench.methods.model_as_agent import ModelAsAgent, ModelWithPlanner
+from guidebench.suites.crafter_ood.goals import VECTORS
 
 SUITE = registry.get("suite", "crafter_ood")(observation="text", impossible="masked", actions="find")
 NAMES = SUITE.action_names("wood_sword")
@@ -23,12 +24,14 @@ Answers = Callable[[Question, Mapping[str, Any]], Any]
 class Episodes:
     """Episodes of one seed whose observations and answers a test gives."""
 
-    def __init__(self, config: Performs, answers: Answers, count: int = 1) -> None:
-        observations, actions = SUITE.spaces("wood_sword")
+    def __init__(
+        self, config: Performs, answers: Answers, count: int = 1, task: str = "wood_sword", goals: Sequence[str] = ()
+    ) -> None:
+        """`goals`: those that the episodes' observations show, on a task whose goal changes."""
+        observations, actions = SUITE.spaces(task)
+        self.goals = goals
         self.space, self.questions = observations.numpy, list[tuple[str, int, Any]]()
-        build = Build(
-            (0,), observations, actions, 100, 50, (), "cpu", (Streams(0),), (), 1, 1, {"suite": SUITE}, "wood_sword"
-        )
+        build = Build((0,), observations, actions, 100, 50, (), "cpu", (Streams(0),), (), 1, 1, {"suite": SUITE}, task)
 
         def consult(questions: Any) -> list[Any]:
             self.batches.append(len(questions))
@@ -46,6 +49,8 @@ class Episodes:
         observations = np.zeros(self.count, self.space)
         observations["text"][:, : len(text)] = np.frombuffer(text.encode(), np.uint8)
         observations["admissible"] = [name in possible for name in NAMES]
+        if self.goals:
+            observations["instruction"] = [VECTORS[goal] for goal in self.goals]
         return observations
 
     def act(self, *possible: str) -> list[str]:
@@ -217,3 +222,28 @@ def test_a_sub_goal_that_takes_too_long_leads_to_a_bounded_number_of_plans() -> 
         episodes.act()
     assert episodes.subgoals() == ["chop tree"] * 3 + ["find cow"] * 6
     assert [row["number"] for row in episodes.log_rows("plans")] == [0, 1]
+
+
+@pytest.mark.parametrize("config", [ModelAsAgent(), ModelWithPlanner()])
+def test_where_the_goal_changes_each_question_has_the_goal_of_its_episode(config: Performs) -> None:
+    """Two episodes in the same state, in one batch, with two goals."""
+    goals = ("chop four trees", "make a wood sword")
+
+    def answers(question: Question, content: Mapping[str, Any]) -> Any:
+        if question.to == "performer":
+            return {"action": "chop tree", "faults": [], "said": ""}
+        return {
+            "plan": [["chop tree", 1]],
+            "thoughts": "",
+            "fault": "",
+            "retries": 0,
+            "strengths": "",
+            "weaknesses": "",
+        }
+
+    episodes = Episodes(config, answers, 2, "wooden", goals)
+    episodes.act()
+    goals_by_role = {(to, episode, content["goal"]) for to, episode, content in episodes.questions}
+    assert goals_by_role == {(to, episode, goals[episode]) for to in config.needs for episode in (0, 1)}
+    (alone,) = {content.get("goal") for _, _, content in Episodes(config, answers).questions} or {None}
+    assert alone is None, "a single task's goal is what the dialogue knows"

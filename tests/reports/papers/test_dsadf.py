@@ -181,8 +181,7 @@ def test_what_differs_is_said_and_only_that(planned_report: tuple[PaperReport, l
     ]
     assert numbers(paper_report, "3")["task1", "sparse", "seconds", "apt"]["reasons"] == ["measured on other hardware"]
     full = numbers(paper_report, "4")["task5", "dsadf", "success_percent"]
-    tasks_differ = "learnt on mine_iron; the paper's learnt on stone_sword, mine_iron, attack_cow, deforestation"
-    assert full["reasons"] == [goals, "prompts of our own", tasks_differ]
+    assert full["reasons"] == [goals, "prompts of our own"], "it learnt on the paper's four tasks, in turn"
     for table, task, model in (
         ("6", "task5", "deepseek"),
         ("7", "task6", "llama-3.1"),

@@ -8,17 +8,17 @@ pytest.importorskip("crafter")
 from crafter import objects
 
 from guidebench.suites.crafter.game import ACTIONS
-from guidebench.suites.crafter_ood import TASKS, CrafterOod
+from guidebench.suites.crafter_ood import CrafterOod
 from guidebench.suites.crafter_ood.expert import Expert
 from guidebench.suites.crafter_ood.quests import FREE_PLAY, QUESTS, Subgoal
 from guidebench.suites.crafter_ood.task import OodTask
 from tests.refusals import check_refused
 from tests.suites.crafter_ood.conftest import put_before_player
 
-WITH_GOAL = [name for name in TASKS if name != FREE_PLAY]
+WITH_GOAL = [name for name in QUESTS if name != FREE_PLAY]
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", QUESTS)
 def test_starts_are_the_papers(name):
     task, quest = CrafterOod().make(name), QUESTS[name]
     task.reset(0)
