@@ -316,7 +316,7 @@ class AskingPart(Part):
     consults: ClassVar[tuple[str, ...]] = ()
     """Roles (of `needs`) whose answers the part waits for synchronously (`Context.consult`) while it acts or learns.
     Their models have no delay."""
-    reads_words: bool = False
+    reads_words: ClassVar[bool] = False
     """Whether the part reads what tasks say of states in words (`Transition.words`), besides its observations."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model. A

@@ -73,14 +73,17 @@ def test_a_damaged_or_hostile_file_is_named(
         gguf_files.header(file)
 
 
-def test_arrays_that_share_bytes_are_refused(tiny: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("offset", "message"), [(0, "shares bytes with"), (2**40, "no GGUF file that can be read")])
+def test_arrays_that_share_bytes_or_lie_outside_are_refused(
+    offset: int, message: str, tiny: Callable[..., Path], tmp_path: Path
+) -> None:
     original = (tiny("gguf") / "model.gguf").read_bytes()
     name = b"blk.1.ffn_norm.weight"
     place = original.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
     dimensions = struct.unpack_from("<I", original, place)[0]
     place += 4 + 8 * dimensions + 4
-    (tmp_path / "model.gguf").write_bytes(original[:place] + struct.pack("<Q", 0) + original[place + 8 :])
-    with pytest.raises(UserError, match="shares bytes with"):
+    (tmp_path / "model.gguf").write_bytes(original[:place] + struct.pack("<Q", offset) + original[place + 8 :])
+    with pytest.raises(UserError, match=message):
         gguf_files.header(tmp_path / "model.gguf")
 
 
