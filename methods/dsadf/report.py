@@ -205,6 +205,8 @@ def of_memory(rows: pd.DataFrame) -> dict[str, tuple[int, int, float]]:
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
     named_rows = rows.assign(subgoal=(rows["verb"] + " " + rows["noun"]).str.strip())
+    if "goal" in rows:  # kept by goal, where that changes from episode to episode
+        named_rows["subgoal"] += rows["goal"].map(lambda goal: f" ({goal})" if isinstance(goal, str) and goal else "")
     return named_rows if "proficiency" in named_rows else named_rows.assign(proficiency=NAN)
 
 

@@ -109,6 +109,7 @@ CONTRACT: list[tuple[str, dict[str, Any], str, int]] = [
       for kind in ("symbols", "semantic", "text", "pixels", "grey", "grey_text")),
     ("crafter_ood", SHORT, "deforestation", 60),
     ("crafter_ood", SHORT, "free_play", 60),
+    ("crafter_ood", SHORT, "trained", 60),
     ("crafter_ood", {**SHORT, "observation": "grey", "size": 84, "death": "restart"}, "attack_cow", 60),
     ("crafter_ood", {**SHORT, "actions": "find", "impossible": "masked"}, "attack_cow", 60),
     ("crafter_ood", {**SHORT, "actions": "product", "observation": "pixels", "impossible": "masked", "zombies": "on"},

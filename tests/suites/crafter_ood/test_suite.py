@@ -12,8 +12,8 @@ from tests.refusals import check_refused
 
 def test_the_papers_profile_trains_in_domain_on_four_grey_pictures():
     plan = matrix.plan(["suite=crafter_ood", "profile=paper", "seeds=1"])
-    assert {cell.names.task for cell in plan.cells} == {"stone_sword", "mine_iron", "attack_cow", "deforestation"}
-    observations, actions = plan.cells[0].section("suite").spaces("stone_sword")
+    assert [cell.names.task for cell in plan.cells] == ["trained"]
+    observations, actions = plan.cells[0].section("suite").spaces("trained")
     picture = observations.parts["picture"]
     assert (picture.shape, picture.stack, actions.count) == ((84, 84, 4), 4, 28)
 
