@@ -45,7 +45,23 @@ class Scheduling(LoadFileScheduling):
         if self.collection is None and self._noted.exists():
             marks = json.loads(self._noted.read_text())
             self._waiting, self._alone = frozenset(marks["waits"]), frozenset(marks["alone"])
+        elif self.collection is not None:
+            for node in self.nodes:  # twice, as at the start: a worker begins its last test only when told to shut down
+                self._reschedule(node)
         super().schedule()
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test that ended a worker, and hand its later tests to other workers. The base class also hands out
+        files that are done, which report nothing, so that their worker waits forever, and the test that ended this
+        worker, which ends the next one too."""
+        units = self.assigned_work.pop(node)
+        pending = [nodeid for unit in units.values() for nodeid, is_done in unit.items() if not is_done]
+        for scope, unit in units.items():
+            if remaining := {nodeid: False for nodeid in unit if nodeid in pending[1:]}:
+                self.workqueue[scope] = remaining
+        for other in self.nodes if pending else ():
+            self._reschedule(other)
+        return pending[0] if pending else None
 
     def _split_scope(self, nodeid: str) -> str:
         scope = nodeid if nodeid in self._alone else super()._split_scope(nodeid)

@@ -79,8 +79,7 @@ def study(directory: Path, *words: str) -> StudyDirectory:
 
 
 def test_an_evaluation_that_asks_models_shows_its_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    home = study(tmp_path, "seeds=1")
-    ((_, run),) = home.runs()
+    ((_, run),) = study(tmp_path, "seeds=1").runs()
     lease = Lease(run.home, "run")
     lease.acquire()
     try:

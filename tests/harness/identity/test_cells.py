@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from guidebench.harness import settings
-from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.parts import RecordedPart, read
+from tests.refusals import check_refused
 
 WORDS = ["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke", "replay.alpha=0.25"]
 
@@ -44,8 +44,7 @@ def test_what_this_version_would_not_have_written_is_named(
     content: dict[str, Any], change: Callable[[dict[str, Any]], object], says: str
 ) -> None:
     change(content)
-    with pytest.raises(UserError, match=says):
-        recorded(content)
+    check_refused(says, recorded, content)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +69,13 @@ def test_what_this_version_would_not_have_written_is_named(
     ],
 )
 def test_a_role_that_nobody_knows_is_named(role: str, entry: Any, says: str) -> None:
-    with pytest.raises(UserError, match=f"the part in the role .*{says}"):
-        read({"learner": {"kind": "learner", "name": "dqn"}, role: entry})
+    check_refused(f"the part in the role .*{says}", read, {"learner": {"kind": "learner", "name": "dqn"}, role: entry})
 
 
 def test_parts_of_packages_that_are_not_installed_are_read() -> None:
     entry = {"kind": "chat", "name": "theirs", "backend": "theirs", "model": "large"}
     assert read({"planner": entry}) == {"planner": RecordedPart("chat", "theirs", "theirs", "large")}
-    with pytest.raises(UserError, match="it names 51 parts; at most 50 are read"):
-        read({f"role_{number}": entry for number in range(51)})
+    check_refused("it names 51 parts; at most 50 are read", read, {f"role_{number}": entry for number in range(51)})
 
 
 def test_a_setting_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:

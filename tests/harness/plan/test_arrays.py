@@ -23,6 +23,7 @@ from guidebench.harness.plan import arrays, config, matrix
 from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.plan.names import Chosen
 from tests.cell_views import cell_view
+from tests.refusals import check_refused
 
 HALF = Declared(ArraySpec("frames", (2,), "float16"), "guide 'seeing'", "seer")
 SINGLE = Declared(ArraySpec("frames"), "guide 'seeing'", "seer")
@@ -81,8 +82,7 @@ def test_what_is_declared_is_told_by_role() -> None:
     ],
 )
 def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any, says: str) -> None:
-    with pytest.raises(UserError, match=rf"guide 'seeing' declares an array of answers in its role 'seer': .*{says}"):
-        check_declaration(spec)
+    check_refused(rf"guide 'seeing' declares an array of answers in its role 'seer': .*{says}", check_declaration, spec)
 
 
 def test_a_judge_answers_with_no_array() -> None:
@@ -110,10 +110,9 @@ def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPat
 
     (cell,) = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells
     monkeypatch.setattr(VlmRm, "array", lambda self, view, role: ArraySpec("frame_reward", (), "float128"))
-    with pytest.raises(
-        UserError, match="guide 'vlm_rm' declares an array of answers in its role 'embedder': the dtype"
-    ):
-        config.validate(cell)
+    check_refused(
+        "guide 'vlm_rm' declares an array of answers in its role 'embedder': the dtype", config.validate, cell
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -146,8 +145,7 @@ def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: A
         rf"guide 'seeing' declares its answers of 'seer' as 'frames', float16 \[n, 2\], and its dialogue returned "
         rf"{description} for a question of 3 keys; expected \[3, 2\]; .*seer\.model=…"
     )
-    with pytest.raises(UserError, match=says):
-        fitted(value, HALF, 3)
+    check_refused(says, fitted, value, HALF, 3)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +220,7 @@ def make_reader(plugin: Callable[..., Any]) -> Iterator[Callable[..., QuestionQu
         guide = RegisteredPart("guide", "reading")
         array = None if spec is None else Declared(spec, str(guide), "reader")
         voice = Voice(RegisteredPart("embedder", "lengths"), speaker=guide, array=array)
-        suite = RegisteredPart("suite", "minigrid_doorkey")
-        assignment = Assignment(suite, "5x5", {"reader": voice})
+        assignment = Assignment(RegisteredPart("suite", "minigrid_doorkey"), "5x5", {"reader": voice})
         processes.append(ModelProcess(assignment, 20.0, window))
         return QuestionQueue(["cell/0", "cell/1"], 2, processes[-1], role="reader", kind="embedder")
 
@@ -278,8 +275,7 @@ def test_another_shape_ends_the_run_and_an_array_that_nobody_declared_too(
 ) -> None:
     reader = make_reader(spec)
     reader.submit(question(0, content), 1)
-    with pytest.raises(UserError, match=says):
-        reader.due(3)
+    check_refused(says, reader.due, 3)
 
 
 def test_questions_and_no_answers_are_in_a_checkpoint(make_reader: Callable[..., QuestionQueue]) -> None:

@@ -1,16 +1,14 @@
 """Plans of claims: which cells and seeds `claims=FILE` means, and which words are refused beside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix, variations
 from guidebench.harness.run import study
+from tests.refusals import check_refused
 
 CLAIM = {
     "first": ["method=vlm_rb", "judge=sprite"],
@@ -36,7 +34,6 @@ def write(folder: Path, **changes: Any) -> Path:
 
 def test_each_row_is_planned_with_the_settings_that_it_has_and_the_seeds_of_the_digest(tmp_path: Path) -> None:
     plan = matrix.plan([f"claims={write(tmp_path)}", f"output={tmp_path / 'study'}"])
-    assert plan.claims is not None
     seeds = plan.claims.record.seeds
     assert plan.seeds == seeds
     words = [*SETTINGS[:3], "method=uer", f"seeds=[{','.join(map(str, seeds))}]"]
@@ -48,7 +45,6 @@ def test_each_row_is_planned_with_the_settings_that_it_has_and_the_seeds_of_the_
 
 def test_a_word_of_a_row_replaces_a_shared_setting_and_a_trend_has_a_cell_for_each_value(tmp_path: Path) -> None:
     plan = matrix.plan([f"claims={write(tmp_path, claims=[CLAIM, TREND])}"])
-    assert plan.claims is not None
     trend = plan.claims.rows["method=vlm_rb replay.lambda_max=0,0.5,1"]
     strengths = {cell.id: cell.settings["replay.lambda_max"].value for cell in plan.cells if "vlm_rb" in cell.directory}
     assert [strengths[cell] for cell in trend] == [0.0, 0.5, 1.0]
@@ -89,8 +85,7 @@ def test_the_first_look_has_the_first_half_of_the_seeds(tmp_path: Path) -> None:
 def test_what_the_claims_fix_cannot_be_given_and_rows_must_differ(
     tmp_path: Path, words: list[str], changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        matrix.plan([f"claims={write(tmp_path, **changes)}", *words])
+    check_refused(message, matrix.plan, [f"claims={write(tmp_path, **changes)}", *words])
 
 
 def test_a_difficulty_may_set_a_learner_that_no_row_has(tmp_path: Path) -> None:
@@ -101,8 +96,7 @@ def test_a_difficulty_may_set_a_learner_that_no_row_has(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nowhere\.json cannot be read"):
-        matrix.plan([f"claims={tmp_path / 'nowhere.json'}"])
+    check_refused(r"nowhere\.json cannot be read", matrix.plan, [f"claims={tmp_path / 'nowhere.json'}"])
 
 
 def test_a_study_is_not_continued_with_other_claims(tmp_path: Path) -> None:
@@ -114,10 +108,8 @@ def test_a_study_is_not_continued_with_other_claims(tmp_path: Path) -> None:
         ({"claims": {"digest": "0" * 64}}, "of claims with the digest 0000"),
     ):
         (tmp_path / "study" / "study.json").write_text(json.dumps(record | claims_entry))
-        with pytest.raises(UserError, match=message):
-            study.carry_out(plan)
+        check_refused(message, study.carry_out, plan)
 
 
 def test_a_matrix_is_not_built_around_claims(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="claims="):
-        variations.ablations(matrix.plan([f"claims={write(tmp_path)}"]))
+    check_refused("claims=", variations.ablations, matrix.plan([f"claims={write(tmp_path)}"]))

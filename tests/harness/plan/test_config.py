@@ -2,10 +2,10 @@
 
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.config import Cell
+from tests.refusals import check_refused
 
 
 def cells(*overrides: str, suite: str = "minigrid_doorkey") -> list[Cell]:
@@ -16,16 +16,14 @@ def test_only_a_cell_whose_judge_looks_at_frames_has_a_drawing() -> None:
     (drawn_cell,) = cells("method=vlm_rb")
     assert (drawn_cell.section("drawing").tile_size, drawn_cell.section("drawing").perturbation) == (32, "none")
     for unseen in [*cells("method=uer"), *cells("method=vlm_rb", "judge=oracle")]:
-        assert unseen.section("drawing") is None
-        assert not any(key.startswith("drawing.") for key in unseen.settings)
+        assert unseen.section("drawing") is None and not any(key.startswith("drawing.") for key in unseen.settings)
 
 
 def test_a_sweep_of_the_drawing_expands_the_methods_that_have_one_and_is_in_their_ids_and_names() -> None:
     swept = ["drawing.perturbation=none,sprite_swap,texture", "drawing.tile_size=8"]
     planned_cells = cells("method=uer,vlm_rb", *swept)
     assert [cell.names.method for cell in planned_cells] == ["uer"] + ["vlm_rb"] * 3
-    assert planned_cells[0].id == cells("method=uer")[0].id
-    assert len({cell.id for cell in planned_cells}) == 4
+    assert planned_cells[0].id == cells("method=uer")[0].id and len({cell.id for cell in planned_cells}) == 4
     assert planned_cells[2].variant == "drawing.perturbation=sprite_swap, drawing.tile_size=8"
     assert planned_cells[3].section("drawing").perturbation == "texture"
 
@@ -64,8 +62,7 @@ def test_a_record_keeps_the_drawing() -> None:
     ],
 )
 def test_a_drawing_that_there_is_not_is_refused_with_the_reason(suite: str, overrides: list[str], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        cells(*overrides, suite=suite)
+    check_refused(says, cells, *overrides, suite=suite)
 
 
 def test_a_setting_added_later_is_hashed_unless_it_has_its_default() -> None:
@@ -86,5 +83,4 @@ def test_a_setting_added_later_is_hashed_unless_it_has_its_default() -> None:
     assert cells.rehashed(before) == plain.id == cells.recorded(before).id
     assert cells.recorded(before).settings["drawing.camera"].value == "front"
     del before["settings"]["drawing.size"]
-    with pytest.raises(UserError, match=r"lacks the setting 'drawing\.size'"):
-        cells.recorded(before)
+    check_refused(r"lacks the setting 'drawing\.size'", cells.recorded, before)

@@ -130,8 +130,7 @@ def test_a_row_is_named_by_recipe_repository_or_digest_and_never_by_a_path(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digest = digests.of_model(model)
-    assert digest is not None
-    assert plan_cell(model).model == f"scripted_goals+local-{digest[:8]}"
+    assert digest is not None and plan_cell(model).model == f"scripted_goals+local-{digest[:8]}"
     assert plan_cell("models/encoder").model == plan_cell(model).model, "the path looks like the name of a repository"
     download = tmp_path / "hub" / "models--me--my-encoder" / "snapshots" / "1a2b"
     shutil.copytree(model, download)
@@ -227,12 +226,6 @@ def test_a_cell_whose_id_is_not_known_is_estimated_and_cannot_start(
     assert f"cell: known once {model} is here" in capsys.readouterr().out
 
 
-def test_show_prints_the_digest(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["show", *WORDS, f"text_embedder.model={model}"]) == 0
-    output = capsys.readouterr().out
-    assert str(digests.of_model(model)) in output and f"cell {plan_cell(model).id}" in output
-
-
 # Settings that follow from the files
 
 
@@ -324,12 +317,6 @@ def test_a_choice_is_not_made_by_a_model_that_reasons_first() -> None:
     check_refused("performer.thinking=0: expected", plan_chooser, "smollm2_135m", "performer.thinking=0")
 
 
-def test_show_prints_the_precision_that_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["show", *CHOOSING, "performer.model=smollm2_135m", "--json"]) == 0
-    (shown_cell,) = json.loads(capsys.readouterr().out)
-    assert shown_cell["settings"]["performer.dtype"]["value"] == "float32"
-
-
 # Runs on record
 
 
@@ -388,14 +375,6 @@ def test_the_digest_of_a_model_that_an_ablation_replaces_does_not_stay(tmp_path:
     assert digest_and_layer(varied) == (digests.of_model(models[1]), "files")
 
 
-def test_files_that_were_changed_after_planning_are_found_before_a_model_is_asked(model: Path) -> None:
-    config = plan_cell(model).section("text_embedder")
-    config.verify()
-    (model / "model.safetensors").write_bytes(b"noise!!")
-    with pytest.raises(UserError, match=rf"model={model}: its files have the digest .* on record is {config.digest}"):
-        config.verify()
-
-
 def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file with a remembered digest is read."""
     config, loads = plan_cell(model).section("text_embedder"), list[str]()
@@ -403,8 +382,9 @@ def test_a_worker_loads_no_other_files_than_those_of_its_digest(model: Path, mon
     study_models.load_model(config, "cpu")
     (model / "model.safetensors").write_bytes(b"noise!!")
     other = digests.of_model(model)
-    with pytest.raises(UserError, match=rf"its files have the digest {other}, .* on record is {config.digest}"):
-        study_models.load_model(config, "cpu")
+    check_refused(
+        rf"its files have the digest {other}, .* on record is {config.digest}", study_models.load_model, config, "cpu"
+    )
     assert loads == ["cpu"]
 
 

@@ -37,8 +37,7 @@ def test_ablate_runs_the_method_beside_its_ablations_and_reports_the_differences
     command = ("ablate", *TINY, "method=vlm_rb", "--only", "td_boost,judge=oracle")
     out = bench(*command)
     assert out.count(": finished") == 3 and "seeds" in out and "needed" in out
-    summary = json.loads((tmp_path / "study/report/summary.json").read_text())
-    (matrix,) = summary["matrices"]
+    (matrix,) = json.loads((tmp_path / "study/report/summary.json").read_text())["matrices"]
     assert [row["name"] for row in matrix["rows"]] == ["full: td_boost=false", "td_boost=true", "judge=oracle"]
     repeated = json.loads(bench(*command, "--json"))
     assert {run["status"] for run in repeated["runs"]} == {"finished"} and len(repeated["runs"]) == 3

@@ -270,8 +270,7 @@ def test_a_width_follows_the_embedder_that_gives_it_unless_the_command_sets_it()
     def width(*words: str) -> int:
         return int(plan_cell(*DSADF, *words).section("agent").width)
 
-    assert width() == width("text_embedder=scripted") == 1024
-    assert width("text_embedder.width=384") == 384
+    assert width() == width("text_embedder=scripted") == 1024 and width("text_embedder.width=384") == 384
     assert width("text_embedder=transformers", "text_embedder.model=gpt2") == 768
     assert plan_cell(*DSADF).settings["agent.width"].layer == "text_embedder 'scripted'"
     says = r"the text_embedder's vectors have 1024 numbers, and agent\.width=384; set agent\.width=1024, or leave"

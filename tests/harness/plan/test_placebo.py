@@ -52,8 +52,7 @@ def placebo(source: Path, *words: str) -> Cell:
 
 
 def missing(words: Sequence[object]) -> list[str]:
-    plan = matrix.plan([*ELLM, *map(str, words)])
-    return readiness.missing(plan, Path("study"))
+    return readiness.missing(matrix.plan([*ELLM, *map(str, words)]), Path("study"))
 
 
 def test_the_word_stands_for_a_placebo_in_every_open_role(answers: Path) -> None:

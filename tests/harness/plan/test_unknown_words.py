@@ -2,8 +2,8 @@
 
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan import matrix
+from tests.refusals import check_refused
 
 BASE = ("suite=minigrid_doorkey", "profile=smoke")
 SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
@@ -69,8 +69,7 @@ SAC = ("suite=metaworld_mt10", "method=sac", "profile=smoke")
 def test_an_unknown_word_is_answered_by_the_word_that_was_meant(words: tuple[str, ...], says: str) -> None:
     last = {text.partition("=")[0]: text for text in words if "=" in text and not text.startswith("=")}
     command = [text for text in words if last.get(text.partition("=")[0], text) == text]
-    with pytest.raises(UserError, match=says):
-        matrix.plan(command)
+    check_refused(says, matrix.plan, command)
 
 
 @pytest.mark.parametrize(
@@ -97,5 +96,4 @@ def test_an_unknown_word_is_answered_by_the_word_that_was_meant(words: tuple[str
     ],
 )
 def test_a_word_in_another_s_place_is_answered_by_what_it_is(words: tuple[str, ...], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        matrix.plan(words)
+    check_refused(says, matrix.plan, words)

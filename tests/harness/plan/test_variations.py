@@ -14,6 +14,7 @@ from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.recipes import Method
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run.study import carry_out
+from tests.refusals import check_refused
 
 BASE = ["suite=minigrid_doorkey", "profile=smoke"]
 
@@ -98,8 +99,9 @@ def test_each_swept_value_and_each_method_has_its_own_reference() -> None:
 
 
 def test_a_field_that_is_both_swept_and_ablated_is_refused() -> None:
-    with pytest.raises(UserError, match="would be part of two matrices"):
-        ablate("method=vlm_rb", "replay.lambda_max=0.25,0.5", only=("lambda_max",))
+    check_refused(
+        "would be part of two matrices", ablate, "method=vlm_rb", "replay.lambda_max=0.25,0.5", only=("lambda_max",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,15 +112,12 @@ def test_a_field_that_is_both_swept_and_ablated_is_refused() -> None:
     ],
 )
 def test_an_ablation_that_does_not_exist_is_named_with_those_that_do(ablation: str, says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        ablate("method=vlm_rb", only=("td_boost", ablation))
+    check_refused(says, ablate, "method=vlm_rb", only=("td_boost", ablation))
 
 
 def test_a_method_without_ablations_or_without_the_chosen_ones_runs_as_it_is_beside_another() -> None:
-    with pytest.raises(UserError, match=r"'uer' declares no ablations \(those that do: .*per.*vlm_rb"):
-        ablate("method=uer")
-    with pytest.raises(UserError, match="unknown ablation of method 'per': 'lambda_max'"):
-        ablate("method=per", only=("lambda_max",))
+    check_refused(r"'uer' declares no ablations \(those that do: .*per.*vlm_rb", ablate, "method=uer")
+    check_refused("unknown ablation of method 'per': 'lambda_max'", ablate, "method=per", only=("lambda_max",))
     plan = ablate("method=vlm_rb,uer,per", only=("lambda_max",))
     alone = [cell.id for cell in matrix.plan([*BASE, "method=uer,per"]).cells]
     assert [cell.id for cell in plan.cells if cell.id not in plan.matrix] == alone
@@ -135,8 +134,7 @@ def test_a_method_without_ablations_or_without_the_chosen_ones_runs_as_it_is_bes
 )
 def test_an_ablation_that_does_not_fit_is_refused_unless_it_is_left_out(method, layer: dict, says: str) -> None:
     method({"odd=1": layer, "clip": {"replay.clip_length": 8}})
-    with pytest.raises(UserError, match=f"ablation 'odd=1' of method 'mine': {says}.*leave it out with --only clip"):
-        ablate("method=mine")
+    check_refused(f"ablation 'odd=1' of method 'mine': {says}.*leave it out with --only clip", ablate, "method=mine")
     assert list(cells_by_name(ablate("method=mine", only=("clip",)))) == ["full", "clip"]
 
 
@@ -178,14 +176,12 @@ def test_a_method_without_a_judge_runs_once_and_has_no_role() -> None:
     ],
 )
 def test_what_cannot_be_perturbed_is_refused(overrides: tuple[str, ...], only: tuple[str, ...], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        perturb(*overrides, only=only)
+    check_refused(says, perturb, *overrides, only=only)
 
 
 def test_frames_drawn_in_several_ways_are_refused_since_samples_are_of_one() -> None:
     plan = matrix.plan(["suite=minigrid_doorkey", "method=vlm_rb", "profile=smoke", "drawing.seed=0,1"])
-    with pytest.raises(UserError, match=r"drawing\.\* is given several values"):
-        variations.perturbations(plan)
+    check_refused(r"drawing\.\* is given several values", variations.perturbations, plan)
 
 
 def test_a_suite_without_perturbations_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,8 +191,7 @@ def test_a_suite_without_perturbations_says_so(monkeypatch: pytest.MonkeyPatch) 
     drawing = {name: field for name, field in fields["drawing"].items() if name != "perturbation"}
     plan = matrix.plan([*BASE, "method=vlm_rb"])
     monkeypatch.setattr(config, "cell_fields", lambda names: {**fields, "drawing": drawing})
-    with pytest.raises(UserError, match="suite 'minigrid_doorkey' defines no perturbations of its frames"):
-        variations.perturbations(plan)
+    check_refused("suite 'minigrid_doorkey' defines no perturbations of its frames", variations.perturbations, plan)
 
 
 def test_the_command_and_the_study_s_name_tell_what_kind_of_matrix_it_is() -> None:

@@ -17,8 +17,7 @@ def bench(capsys: pytest.CaptureFixture[str]):
     stderr)."""
 
     def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(["models", "prompt", *words])
-        return code, *capsys.readouterr()
+        return cli.main(["models", "prompt", *words]), *capsys.readouterr()
 
     return run
 
