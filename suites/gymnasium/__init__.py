@@ -48,7 +48,7 @@ STARTS = cite(256, f"choice; {SB3} is 100, a batch must be there first")
 
 
 class _Learners(Mapping[str, str]):
-    """Task -> learner, of the tasks that a command has described."""
+    """Task -> learner, of the tasks whose spaces this process has seen."""
 
     def __init__(self) -> None:
         self.described: dict[str, str] = {}
@@ -74,7 +74,10 @@ class GymnasiumDrawing(DrawingPart):
         """Return the drawer of an environment."""
         from guidebench.suites.gymnasium.task import GymnasiumDrawer
 
-        return GymnasiumDrawer(Gymnasium(**json.loads(self.of)), task)
+        suite = Gymnasium(**json.loads(self.of))
+        if suite.interpreter == AUTO:  # a record does not say what draws here
+            suite = replace(suite, interpreter=suite.described(task)["interpreter"])
+        return GymnasiumDrawer(suite, task)
 
 
 class _Drawing:
@@ -95,7 +98,7 @@ class Gymnasium(SuitePart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("gymnasium.bib")
     tasks: ClassVar[tuple[str, ...]] = ()
     learner: ClassVar[str] = "dqn"
-    learners: ClassVar[Mapping[str, str]] = _Learners()
+    learners: ClassVar[_Learners] = _Learners()
     method: ClassVar[str] = "uer"
     events: ClassVar[tuple[str, ...]] = ()
     ordered: ClassVar[bool] = False
@@ -191,8 +194,7 @@ class Gymnasium(SuitePart):
             return False
         if words is not None:
             suite = cls(**words)
-            _, actions = replace(suite, environment=suite.described(name)["environment"]).spaces(name)
-            cls.learners.described[name] = "dqn" if actions.discrete else "sac"  # type: ignore[attr-defined]
+            replace(suite, environment=suite.described(name)["environment"]).spaces(name)
         return True
 
     @property
@@ -205,7 +207,7 @@ class Gymnasium(SuitePart):
     @property
     def frame(self) -> list[int] | None:
         """Return the shape of a frame, [height, width, 3]; None if the environment draws none."""
-        frame: list[int] | None = _parsed(self.interpreter)["frame"]
+        frame: list[int] | None = None if self.interpreter == AUTO else _parsed(self.interpreter)["frame"]
         return frame
 
     @property
@@ -214,8 +216,8 @@ class Gymnasium(SuitePart):
 
     @property
     def executable(self) -> str:
-        """Return the interpreter that this command names where the environment has one of its own, else ""."""
-        return (consent.typed("suite.python") or [self.python])[-1] if self.python else ""
+        """Return the interpreter that this command names, else that of the setting."""
+        return (consent.typed("suite.python") or [self.python])[-1]
 
     def recipe(self, task: str) -> dict[str, Any]:
         """Return how the environment is made, as JSON values. Raise UserError for code that the command does not
@@ -239,7 +241,9 @@ class Gymnasium(SuitePart):
         return _described(replace(self, environment=AUTO, interpreter=AUTO, episodes="auto"), task)
 
     def settle(self, task: str) -> Mapping[str, Any]:
-        """Return the settings that follow from the environment."""
+        """Return the settings that follow from the environment; none if they are set, as those of a record are."""
+        if self.environment != AUTO:
+            return {}
         settings = {**self.described(task), "options": self.options}
         episodes = self.episodes
         if episodes == "auto":
@@ -261,8 +265,10 @@ class Gymnasium(SuitePart):
             observations = Observations((sum(part.shape[0] for part in parts.values()),), "float32")
         else:
             observations = next(iter(parts.values())) if len(parts) == 1 else Observations(parts=parts)
-        actions = self.description["actions"]
-        return observations, Actions(actions.get("count"), tuple(actions.get("shape", ())))
+        described = self.description["actions"]
+        actions = Actions(described.get("count"), tuple(described.get("shape", ())))
+        self.learners.described[task] = "dqn" if actions.discrete else "sac"
+        return observations, actions
 
     def horizon(self, task: str) -> int:
         return int(self.description["max_steps"])

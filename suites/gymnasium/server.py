@@ -289,17 +289,7 @@ class Server:
         if call == "describe":
             return self.described(header["recipe"]), b""
         if call == "make":
-            held = Held(header["recipe"], header["renders"])
-            if held.description != {name: header["spaces"][name] for name in held.description}:
-                raise Refused(f"its spaces have changed: they were {header['spaces']}, and now are {held.description}")
-            packages = packages_of(header["recipe"], held.env) if not self.envs else header["packages"]
-            if packages != header["packages"]:
-                raise Refused(
-                    f"it was planned with {header['packages']}, and here are {packages}; install these versions, "
-                    f"or run the study anew in another output=…"
-                )
-            self.envs.append(held)
-            return {"env": len(self.envs) - 1}, b""
+            return {"env": self.make(header)}, b""
         held: Held = self.envs[header["env"]]
         if call == "reset":
             return {}, held.reset(header["seed"])
@@ -308,6 +298,20 @@ class Server:
         if call == "play":
             return held.play(body, header["width"])
         return held.render()
+
+    def make(self, header: dict[str, Any]) -> int:
+        """Return the number of a new environment. Raise Refused for one that is not what was planned."""
+        held = Held(header["recipe"], header["renders"])
+        if held.description != header["spaces"]:
+            raise Refused(f"its spaces have changed: they were {header['spaces']}, and now are {held.description}")
+        packages = packages_of(header["recipe"], held.env) if not self.envs else header["packages"]
+        if packages != header["packages"]:
+            raise Refused(
+                f"it was planned with {header['packages']}, and here are {packages}; install these versions, or run "
+                f"the study anew in another output=…"
+            )
+        self.envs.append(held)
+        return len(self.envs) - 1
 
     def described(self, recipe: dict[str, Any]) -> dict[str, Any]:
         import gymnasium
