@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from guidebench.harness.capabilities import demonstrates
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
-from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observations, Score, Suite
+from guidebench.harness.interfaces import SUCCESS, Actions, ArraySpec, Dialogue, Observations, Score, Suite
 from guidebench.harness.logs import Log  # settings evaluate the annotations
 from guidebench.harness.settings import Cited
 
@@ -199,6 +199,34 @@ class SuitePart(Part):
     goalless: ClassVar[tuple[str, ...]] = ()
     """Tasks without a goal: nothing in them is a success, so they have no solver, no goal image, no events and no task
     phases."""
+
+    apart: ClassVar[bool] = False
+    """Whether its tasks and drawers run their environments in processes of their own, so that none is made in processes
+    beside a worker (`env_workers`)."""
+    required: ClassVar[tuple[str, ...]] = ()
+    """Settings without a default on this suite, such as `training.steps`, which a command or a method has to set."""
+    remarked: ClassVar[Mapping[str, Any]] = NOTHING
+    """Setting of the suite -> value that row names show although no command has set it."""
+
+    @classmethod
+    def task_known(cls, name: str, words: Mapping[str, Any] | None = None) -> bool:
+        """Return whether a suite whose tasks are open has a task that `tasks` does not list. `words`: the suite's
+        settings that a command has, where it is planned; None where the name alone counts. Raise UserError for a task
+        that these settings exclude."""
+        return False
+
+    def settle(self, task: str) -> Mapping[str, Any]:
+        """Return the settings, of the suite and of `drawing`, that follow from the others and from what is installed,
+        by `section.field`. Called while a command is planned, so that a cell's id hashes them."""
+        return NOTHING
+
+    def score(self, task: str) -> Score:
+        """Return the score of a task's evaluation episodes."""
+        return self.scores.get(task, SUCCESS)
+
+    def examined(self, task: str) -> Sequence[Finding]:
+        """Return what `bench doctor suite=… task=…` says of a task."""
+        return ()
 
     def ready(self, task: str) -> None:
         """Raise UserError if a package is missing that the task needs. Imports nothing heavy."""

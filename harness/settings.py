@@ -199,6 +199,16 @@ def from_command(field: Field, value: Any, key: str) -> Any:
     return check(field, value, key)
 
 
+def typed(config: type, words: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """Return the fields of a configuration that a command's words `section.FIELD` set, as `from_command` does; words of
+    no field are left out."""
+    return {
+        name: from_command(field, words[key], key)
+        for name, field in fields(config).items()
+        if (key := f"{section}.{name}") in words
+    }
+
+
 def _read(path: Path, key: str) -> str:
     try:
         with path.open("rb") as stream:

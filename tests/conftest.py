@@ -305,7 +305,8 @@ def trainer(directory: Path) -> Callable[..., Path]:
         output = directory or parent / f"study-{next(count)}"
         home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
         models = [f"models.{name}={show(value)}" for name, value in job.get("models", {}).items()]
-        plan = matrix.plan([*home, "profile=smoke", *overrides, *models, f"output={output}"])
+        profile = [] if any(text.startswith("profile=") for text in overrides) else ["profile=smoke"]
+        plan = matrix.plan([*home, *profile, *overrides, *models, f"output={output}"])
         directory_of = StudyDirectory(study.directory_of(plan))
         cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.trained}
         directory_of.write(plan.name, [], cells)

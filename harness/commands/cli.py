@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NoReturn
 
+from guidebench.harness import consent
 from guidebench.harness.errors import UserError, of_system, unknown
 from guidebench.harness.spelling import close
 from guidebench.harness.texts import printable
@@ -88,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.overrides, rest = [*args.overrides, *rest], []  # argparse takes no overrides after an option
         if rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        consent.grant(getattr(args, "overrides", ()) if getattr(modules[args.command], "RUNS_CODE", False) else ())
         return int(modules[args.command].run(args))
     except UserError as error:
         print(f"bench: {printable(str(error))}", file=sys.stderr)

@@ -11,6 +11,10 @@ Given a suite, also check the packages that its tasks and their frames need:
 
   bench doctor suite=crafter
 
+Given a suite of open tasks and a task, also show its spaces, frame, speed and determinism:
+
+  bench doctor suite=gymnasium task=Acrobot-v1
+
 Given an embedder and a suite, compare distances between its vectors with distances between the states that frames of
 three random episodes show:
 
@@ -30,6 +34,7 @@ from guidebench.harness.findings import Finding
 from guidebench.harness.machine import cores, visible_gpus
 
 HELP = "check packages, GPU, disk and system programs, or a model"
+RUNS_CODE = True
 EXTRAS = {"transformers": "vlm", "openai": "openai"}
 """Backend -> the extra of this package that it needs."""
 
@@ -64,7 +69,7 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     if not overrides:
         return []
     settings = grammar.single(overrides)
-    if set(settings) <= {"suite", "task"} and "suite" in settings:
+    if "suite" in settings and all(key in ("suite", "task") or key.startswith("suite.") for key in settings):
         return _suite(settings)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     model_roles = [(role, kind) for role in settings for kind in roles.get(role, ()) if kind in registry.MODELS]
@@ -114,13 +119,17 @@ def _distances(overrides: Mapping[str, Any], role: str) -> list[Finding]:
 
 def _suite(overrides: Mapping[str, Any]) -> list[Finding]:
     """Check what the tasks of a suite, or one of them, and their frames need."""
-    from guidebench.harness import registry
+    from guidebench.harness import registry, settings
     from guidebench.harness.errors import UserError, count
     from guidebench.harness.plan.config import task_of
 
     name = str(overrides["suite"])
-    suite = registry.get("suite", name)()
-    tasks = (task_of(name, str(overrides["task"])),) if "task" in overrides else suite.tasks
+    home = registry.get("suite", name)
+    if "task" not in overrides and not home.tasks:
+        raise UserError(f"suite={name} lists no tasks, since it makes any of them; add task=…")
+    words = settings.typed(home, overrides, "suite")
+    suite = home(**words)
+    tasks = (task_of(name, str(overrides["task"]), words),) if "task" in overrides else suite.tasks
     missing: dict[str, None] = {}
     for check in (*(lambda task=task: suite.ready(task) for task in tasks), suite.drawing().ready):
         try:
@@ -129,7 +138,8 @@ def _suite(overrides: Mapping[str, Any]) -> list[Finding]:
             missing[str(error)] = None
     message = f"{count(len(tasks), 'task')} and {'its' if len(tasks) == 1 else 'their'} frames can be made"
     findings = [Finding(name, False, text) for text in missing] or [Finding(name, True, message)]
-    return [*findings, *suite.findings()]
+    of_task = suite.examined(tasks[0]) if "task" in overrides else ()
+    return [*findings, *suite.findings(), *of_task]
 
 
 def _packages(extra: str = "") -> list[Finding]:

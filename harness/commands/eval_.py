@@ -14,6 +14,7 @@ from pathlib import Path
 from guidebench.harness.errors import count
 
 HELP = "evaluate a finished run again, optionally with --video or --frames"
+RUNS_CODE = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="*",
         metavar="key=value",
-        help="suite=… and task=… to test it elsewhere; models.mode=record to call models",
+        help="suite=… and task=… to test it elsewhere; models.mode=record to call models; suite.module=… as it was "
+        "trained with, for code that you trust",
     )
     parser.add_argument("--episodes", type=int, default=32, help="number of episodes (32)")
     parser.add_argument(
@@ -46,19 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import settings
+    from guidebench.harness import consent, settings
     from guidebench.harness.errors import UserError
     from guidebench.harness.execution import Models
     from guidebench.harness.plan import grammar
     from guidebench.harness.playback import acted_frames, filmstrips, gallery, reevaluation
 
-    overrides = dict(text.split("=", 1) for text in args.overrides if "=" in text)
+    words = consent.separated(args.overrides)[1]
+    overrides = dict(text.split("=", 1) for text in words if "=" in text)
     model_words = {
         name.removeprefix("models."): overrides.pop(name) for name in [*overrides] if name.startswith("models.")
     }
     extra = sorted(set(overrides) - {"suite", "task"})
-    if extra or len(overrides) + len(model_words) != len(args.overrides):
-        wrong = extra[0] if extra else next(text for text in args.overrides if "=" not in text)
+    if extra or len(overrides) + len(model_words) != len(words):
+        wrong = extra[0] if extra else next(text for text in words if "=" not in text)
         raise UserError(f"{wrong!r}: only suite=…, task=… and models.… can be given to `bench eval`")
     plain = grammar.single([f"{name}={value}" for name, value in model_words.items()]) if model_words else {}
     models = settings.build(Models, {"mode": "replay", **plain}, "models")

@@ -63,7 +63,7 @@ def describe(kind: str, part: object) -> str:
         return str(part.summary)  # type: ignore[attr-defined]
     first = " ".join((getattr(part, "__doc__", "") or "").strip().split("\n\n")[0].split())
     if kind == "suite":
-        tasks, levels = ", ".join(part.tasks), ", ".join(part.difficulties)  # type: ignore[attr-defined]
+        tasks, levels = ", ".join(part.tasks) or "any, named with task=…", ", ".join(part.difficulties)  # type: ignore[attr-defined]
         return f"{first}  tasks: {tasks}" + (f"  difficulties: {levels}" if levels else "")
     if kind in ("judge", "chat", "embedder"):
         return f"{first}  [{part.backend}]"  # type: ignore[attr-defined]

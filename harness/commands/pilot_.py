@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from guidebench.harness.statistics.pilots import Candidate
 
 HELP = "find a difficulty at which methods can differ, and how many seeds show it"
+RUNS_CODE = True
 NO_STUDY = 1
 """Exit code of a pilot in which no difficulty lies in the range."""
 

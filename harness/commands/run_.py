@@ -58,6 +58,7 @@ LONG = 12.0
 ENOUGH = 10
 """Seeds per table row from which confidence intervals have about their nominal coverage."""
 HELP = "train and evaluate; the same command continues where it stopped"
+RUNS_CODE = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness import registry
-from guidebench.harness.interfaces import Observations
 from guidebench.harness.plan.names import Names
 from guidebench.harness.records.files import write_bytes
 
@@ -75,8 +74,10 @@ def plugins(names: Names) -> dict[str, str]:
 def _parts(names: Names) -> list[tuple[str, str]]:
     """Return (kind, name) of the suite, the method and all parts of a cell, and of the encoders of its observations."""
     chosen = ((part.kind, part.name) for part in names.parts)
-    observations: Observations = registry.get("suite", names.suite)().spaces(names.task)[0]
-    encoders = (("encoder", part.encoder) for part in observations.parts.values() or (observations,) if part.encoder)
+    suite = registry.get("suite", names.suite)
+    observations = [suite().spaces(names.task)[0]] if names.task in suite.tasks else []  # an open task names no encoder
+    arrays = (array for space in observations for array in (space.parts.values() or (space,)))
+    encoders = (("encoder", array.encoder) for array in arrays if array.encoder)
     parts = list(dict.fromkeys([("suite", names.suite), ("method", names.method), *chosen, *encoders]))
     for kind, name in parts:
         registry.get(kind, name)

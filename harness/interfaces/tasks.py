@@ -112,6 +112,10 @@ class Suite(Protocol):
     def repeats(self, task: str) -> bool:
         """Return whether all episodes of a run start in the same state and the dynamics are deterministic."""
 
+    @property
+    def apart(self) -> bool:
+        """Return whether its tasks run their environments in processes of their own (`SuitePart.apart`)."""
+
 
 class Surroundings(NamedTuple):
     """Description, for a prompt, of surroundings that an observation's coordinates do not cover, such as walls."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from guidebench.harness.launchers import job_files
 from guidebench.harness.loop.job import Job
+from guidebench.harness.records import schema
 from guidebench.harness.records.leases import Fenced, Lease, LeaseHeld
 from guidebench.harness.records.study import RunDirectory, StudyDirectory
 
@@ -75,7 +76,7 @@ def by_signal(number: int) -> str:
 def runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
     """Return the run directories of a job, one per seed."""
     cell = job.cell
-    directory = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
+    directory = schema.directory_of(cell["suite"], cell["task"], cell["method"], cell["cell"])
     return [study.run(directory, seed) for seed in job.seeds]
 
 

@@ -98,7 +98,7 @@ class EnvWorkers:
 
     def make(self, suite: Suite, task: str) -> Task:
         """Make a task. The worker and its processes take turns in holding the tasks, beginning with the worker."""
-        place = self._task_count % (len(self.processes) + 1)
+        place = 0 if suite.apart else self._task_count % (len(self.processes) + 1)
         self._task_count += 1
         return self.processes[place - 1].make(suite, task) if place else suite.make(task)
 

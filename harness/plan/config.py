@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from guidebench.harness import meanings, registry, settings
 from guidebench.harness.capabilities import INSTRUCTION, demonstrates
 from guidebench.harness.errors import UserError, in_role, unknown
-from guidebench.harness.interfaces import SUCCESS, Actions, Score
+from guidebench.harness.interfaces import Actions, Score
 from guidebench.harness.logs import Log, together
 from guidebench.harness.parts import TEXT, AskingPart, CellView, FilePart, Part
 from guidebench.harness.plan import answering, arrays
@@ -26,7 +26,7 @@ from guidebench.harness.plan.names import NO_STAND_INS, Chosen, Names, StandIns
 from guidebench.harness.plan.roles import learner_of, unfilled
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
 from guidebench.harness.records.schema import ASKING as WRITTEN_OF
-from guidebench.harness.records.schema import RESERVED, SCHEMA_VERSION
+from guidebench.harness.records.schema import RESERVED, SCHEMA_VERSION, directory_of
 from guidebench.harness.settings import Cited, Field
 
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
@@ -100,12 +100,13 @@ class Cell:
     @property
     def score(self) -> Score:
         """Return the score of the evaluation episodes. It is not hashed into the id, since it changes no run."""
-        return score_of(self.names.suite, self.names.task)
+        score: Score = self.section("suite").score(self.names.task)
+        return score
 
     @property
     def directory(self) -> str:
         """Return the directory of the cell, relative to its study."""
-        return f"{self.names.suite}/{self.names.task}/{self.names.method}-{self.id}"
+        return directory_of(self.names.suite, self.names.task, self.names.method, self.id)
 
     @property
     def variant(self) -> str:
@@ -401,9 +402,9 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
 
 
 def score_of(suite: str, task: str) -> Score:
-    """Return the score of a task's evaluation episodes in a registered suite."""
-    scores: Mapping[str, Score] = registry.get("suite", suite).scores
-    return scores.get(task, SUCCESS)
+    """Return the score of a task's evaluation episodes in a registered suite with its default settings."""
+    score: Score = registry.get("suite", suite)().score(task)
+    return score
 
 
 @registry.cached()
@@ -447,11 +448,12 @@ def stage_task(recipe: Method, suite: str, task: str) -> str:
     return task if recipe.pretrains_on_own_task else suite_task or task
 
 
-def task_of(suite: str, name: str) -> str:
-    """Return the task of a suite by name or alias. Raise UserError if there is none."""
+def task_of(suite: str, name: str, words: Mapping[str, Any] | None = None) -> str:
+    """Return the task of a suite by name or alias. Raise UserError if there is none. `words`: as of
+    `SuitePart.task_known`."""
     home = registry.get("suite", suite)
     task = str(home.aliases.get(name, name))
-    if task not in home.tasks:
+    if task not in home.tasks and not home.task_known(task, words):
         raise meanings.unknown_task(suite, name)
     return task
 
@@ -584,7 +586,27 @@ def resolve(
     """
     words = {**difficulty, **{key: Value(value, COMMAND, "") for key, value in overrides.items()}}
     typed = {key: value.value for key, value in words.items()}
-    return settled(Cell(names, {**base_settings(names), **words}, {**named, **typed}, stand_ins=stand_ins))
+    cell = Cell(names, {**base_settings(names), **words}, {**named, **typed}, stand_ins=stand_ins)
+    return settled(_suite_settled(cell))
+
+
+def _suite_settled(cell: Cell) -> Cell:
+    """Return the cell with the settings that follow from the suite's others (`SuitePart.settle`). Raise UserError if a
+    setting is missing that has no default on the suite."""
+    suite, origin = cell.section("suite"), f"suite {cell.names.suite}"
+    if missing := next((key for key in suite.required if cell.settings[key].layer == "default"), None):
+        raise UserError(f"{missing} has no default on suite {cell.names.suite}; add {missing}=…")
+    following = {
+        key: Value(setting, origin, "it follows from the task")
+        for key, setting in suite.settle(cell.names.task).items()
+        if key in cell.settings
+    }
+    remarks = {
+        f"suite.{name}": remark for name, remark in suite.remarked.items()
+        if f"suite.{name}" in following and following[f"suite.{name}"].value == remark
+    }  # fmt: skip
+    overrides = {key: following[key].value if key in following else cell.overrides[key] for key in cell.overrides}
+    return replace(cell, settings={**cell.settings, **following}, overrides={**overrides, **remarks})
 
 
 def of_difficulty(names: Names, layer: Layer) -> dict[str, Value]:

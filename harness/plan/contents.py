@@ -24,6 +24,7 @@ from guidebench.harness.plan import config
 from guidebench.harness.plan.config import COMMAND, Cell, Value
 from guidebench.harness.plan.names import Chosen, Names
 from guidebench.harness.records import parts
+from guidebench.harness.records.schema import folder_of
 from guidebench.harness.settings import DIGEST, SHA256, Cited
 
 FILES, RECORD, RECIPE, CASSETTE = "files", "record", "recipe", "cassette"
@@ -288,7 +289,7 @@ def unstartable(cell: Cell, study: Path, replay: bool) -> Iterator[tuple[str, st
 def _records(studies: Iterable[Path], names: Names) -> Iterator[CellRecord]:
     """Yield the recorded cells of these names; unreadable ones are left out."""
     for study in studies:
-        for path in sorted(study.glob(f"{names.suite}/{names.task}/{names.method}-*/cell.json")):
+        for path in sorted(study.glob(f"{names.suite}/{folder_of(names.task)}/{names.method}-*/cell.json")):
             try:
                 content = outside.read_document(path)
                 if content["profile"] == names.profile and parts_of(content) == names.parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -59,6 +60,9 @@ def parse(overrides: Sequence[str]) -> list[Override]:
         if key in PATHS:
             parsed.append(Override(key, (_path(key, value),), False))
             continue
+        if value.startswith("{") and _is_json_object(value):
+            parsed.append(Override(key, (value,), False))
+            continue
         try:
             override: HydraOverride = parser.parse_override(text)
             if override.is_delete() or override.is_add() or override.package is not None:
@@ -95,6 +99,14 @@ def _check_range(text: str, sweep: Any) -> None:
         start, stop, step = (float(value or 0) for value in (sweep.start, sweep.stop, sweep.step))
         if step == 0 or not abs((stop - start) / step) <= MOST_VALUES:
             raise UserError(f"{text!r}: a range needs a step other than 0 and at most {MOST_VALUES:,} values")
+
+
+def _is_json_object(value: str) -> bool:
+    """Return whether a value is the text of a JSON object, which Hydra's grammar does not read."""
+    try:
+        return isinstance(json.loads(value), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _path(key: str, text: str) -> str | None:

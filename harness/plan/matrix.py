@@ -437,11 +437,16 @@ def _unused(key: str, cells: Iterable[Cell], present: Iterable[str]) -> UserErro
 def _protocols(words: Words, suite: str) -> Iterable[tuple[str, tuple[str, ...]]]:
     """Yield the profiles of a suite that the words name, with their tasks."""
     home = registry.get("suite", suite)
-    for profile in _names(words.names, "profile", ("paper",)):
+    usual = ("paper",) if "paper" in home.profiles else tuple(home.profiles)[:1]
+    for profile in _names(words.names, "profile", usual):
         if profile not in home.profiles:
             raise meanings.unknown_profile(suite, profile)
         task_names = _names(words.names, "task", home.profiles[profile].get("tasks", home.tasks), home.tasks)
-        yield profile, tuple(dict.fromkeys(config.task_of(suite, task) for task in task_names))
+        if not task_names:
+            raise UserError(f"suite {suite!r} lists no tasks, since it makes any of them; name one with task=…")
+        typed = {key: word.values[0] for key, word in words.settings.items() if key.startswith("suite.")}
+        suite_words = None if home.tasks else settings.typed(home, typed, "suite")
+        yield profile, tuple(dict.fromkeys(config.task_of(suite, task, suite_words) for task in task_names))
 
 
 def _combined(

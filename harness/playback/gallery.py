@@ -26,7 +26,6 @@ from guidebench.harness.errors import UserError, count
 from guidebench.harness.execution import Models
 from guidebench.harness.interfaces import Array, Question, Task
 from guidebench.harness.loop.evaluation import Result
-from guidebench.harness.plan import config
 from guidebench.harness.plan.names import Names
 from guidebench.harness.playback import acted_frames, judging
 from guidebench.harness.playback.log_clips import RunLog, evenly, rows_of
@@ -150,7 +149,7 @@ class GalleryRecording:
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw and write the episodes to show; `message` says which, or why there are none."""
         drawing = (self._cell.section("drawing") if names.suite == self._cell.names.suite else None) or suite.drawing()
-        score = config.score_of(names.suite, names.task)
+        score = suite.score(names.task)
         episodes = chosen_results(results, score.name, score.sign)
         scores, unjudged = self._judged(suite, names, [result.episode for result in episodes])
         films = []

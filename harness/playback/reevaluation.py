@@ -95,8 +95,10 @@ class Film:
 
 def score_of(directory: Path, suite: str | None, task: str | None) -> Score:
     """Return the score of the episodes of `evaluate_run`."""
-    names = load_run(directory).cell.names
-    return config.score_of(home := suite or names.suite, config.task_of(home, task or names.task))
+    cell = load_run(directory).cell
+    if suite is None and task is None:
+        return cell.score
+    return config.score_of(home := suite or cell.names.suite, config.task_of(home, task or cell.names.task))
 
 
 def evaluate_run(
@@ -142,7 +144,7 @@ def evaluate_run(
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
         if home.repeats(names.task) and agent.deterministic:
             episodes = 1
-        score = config.score_of(names.suite, names.task)
+        score = home.score(names.task)
         solve = solving(cell.section("agent"), lambda row: home, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score, solve)
         job = Job("eval", str(run.path / EVAL_FOLDER), record(cell), (run_seed,), "cpu", models=asdict(models))

@@ -160,6 +160,16 @@ INSTRUMENT_CHECK = (
 """Remark on a scripted judge in a perturbation matrix."""
 
 
+def folder_of(task: str) -> str:
+    """Return the name of a task's folder, in which `/` and `:` of a Gymnasium id are `_`."""
+    return task.replace("/", "_").replace(":", "_")
+
+
+def directory_of(suite: str, task: str, method: str, cell: str) -> str:
+    """Return the directory of a cell, relative to its study."""
+    return f"{suite}/{folder_of(task)}/{method}-{cell}"
+
+
 def evaluation(score: Score) -> dict[str, type]:
     """Return the columns of the episode records of a run with this score."""
     return {**EVALUATION, SCORE: float} if score.recorded else EVALUATION

@@ -14,7 +14,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.files import drop_unfinished, nothing, read_json, read_regular, refresh, write_json
 from guidebench.harness.records.leases import Fenced, Lease
-from guidebench.harness.records.schema import SCHEMA_VERSION
+from guidebench.harness.records.schema import SCHEMA_VERSION, folder_of
 
 FRAMES = "frames"
 """Directory of sample frames, in a study, and of an episode's frames, in a run."""
@@ -42,7 +42,7 @@ LIVE = ".live.json"
 def frames_file(suite: str, task: str, name: str) -> Path:
     """Return the file of a task's sample frames in a perturbation matrix, relative to the study; `name` is the
     perturbation's."""
-    return Path(FRAMES) / suite / task / f"{name}.png"
+    return Path(FRAMES) / suite / folder_of(task) / f"{name}.png"
 
 
 def lost_rows(home: Path, path: Path) -> str:

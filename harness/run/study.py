@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import claims
+from guidebench.harness import claims, consent
 from guidebench.harness.episodes import datasets, demonstrations
 from guidebench.harness.errors import UserError, count, in_role, size
 from guidebench.harness.identity.cells import record, write_cell
@@ -189,6 +189,7 @@ def run(*overrides: str, **settings: Any) -> Study:
         *overrides,
         *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),
     ]
+    consent.grant(texts)
     planned = matrix.plan(texts)
     with side_processes.run_followers(
         planned.execution.trackers, directory_of(planned), lambda line: warnings.warn(line, stacklevel=4)

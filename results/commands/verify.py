@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from guidebench.results.verification.verifying import Tell
 
 HELP = "evaluate a submission's checkpoints again and repeat its model calls"
+RUNS_CODE = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="*",
         metavar="key=value",
-        help="how to reach models, and what they may cost: judge.base_url=… models.budget_usd=…",
+        help="how to reach models, and what they may cost: judge.base_url=… models.budget_usd=…; and code that you "
+        "trust: suite.module=… as it was trained with",
     )
     parser.add_argument(
         "--leaderboard",
@@ -77,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from guidebench.harness import consent
     from guidebench.harness.errors import UserError
     from guidebench.results.verification import reasking, record
     from guidebench.results.verification.verifying import Options, verify
@@ -91,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         if not low <= value <= high:
             raise UserError(f"--{name} {value:g}: expected a number in [{low:g}, {high:g}]")
-    model_settings, allowed = reasking.settings_of(args.overrides)
+    model_settings, allowed = reasking.settings_of(consent.separated(args.overrides)[1])
     with _remarks(), _opened(args.source) as (study, digest):
         options = Options(
             args.seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, model_settings, allowed

@@ -15,7 +15,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.gym import recorder
 from guidebench.harness.plan import config
-from guidebench.harness.records.schema import LEDGER, QUESTIONS, ROLES
+from guidebench.harness.records.schema import LEDGER, QUESTIONS, ROLES, directory_of
 from guidebench.harness.records.study import LOST, frames_file
 from guidebench.results import limits, policies, rows
 from guidebench.results.evaluations import evaluations
@@ -85,7 +85,7 @@ def _check_layout(study: StudyRecord, files: set[str]) -> None:
     started = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
     for cell in study.cells:
         (required if cell.id in started else allowed).add(f"{cell.directory}/cell.json")
-        if cell.directory != f"{cell.suite}/{cell.task}/{cell.method}-{cell.id}":
+        if cell.directory != directory_of(cell.suite, cell.task, cell.method, cell.id):
             raise UserError(f"study.json has cell {cell.id} in {cell.directory}, which is not that cell's place")
         if cell.matrix is not None and cell.matrix.kind == "perturbation":
             allowed.add(frames_file(cell.suite, cell.task, cell.matrix.name).as_posix())

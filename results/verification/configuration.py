@@ -152,7 +152,9 @@ def _unstated(cell: Cell) -> Iterator[str]:
         yield f"its {part.role} is {names.part(part.role)!r} and not {default_names.part(part.role)!r}"
     fields = config.cell_fields(names)
     plain = config.base_settings(names)
-    stated = {key: cell.settings[key].value for key in plain.keys() & cell.overrides.keys() & cell.settings.keys()}
+    following = {key for key, base in plain.items() if base.value == AUTO and key.startswith(("suite.", "drawing."))}
+    named = {*cell.overrides, *following}
+    stated = {key: cell.settings[key].value for key in plain.keys() & named & cell.settings.keys()}
     for key, base in config.resolve(names, stated, {}).settings.items():
         section, field = key.split(".", 1)
         value = getattr(cell.section(section), field)

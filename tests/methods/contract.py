@@ -267,6 +267,10 @@ METHODS: Mapping[str, Row] = {
 }
 
 MORE: Mapping[str, Row] = {
+    "any environment": Row(
+        f"method=uer suite=gymnasium task=Acrobot-v1 profile=default suite.max_steps=25 suite.episodes=reproducible "
+        f"{SHORT} {LEARNER} training.capacity=100"
+    ),
     "every kind of picture": Row(f"method=uer {GAME} suite.observation=grey suite.size=36 {PIXELS}"),
     "symbols": Row(f"method=sparse {GAME} {TRUNK}"),
     "hidden goals": Row(f"method=sac suite=metaworld task=reach {LONG}", evaluation=60),

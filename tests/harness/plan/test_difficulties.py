@@ -48,7 +48,7 @@ def cell(*words: str) -> Cell:
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_difficulty_is_the_cell_of_its_words(suite: str) -> None:
     names = [*registry.get("suite", suite).difficulties]
-    assert len(names) >= 4
+    assert len(names) >= 4 or not registry.get("suite", suite).tasks
     for name in names:
         (level,) = matrix.plan([f"suite={suite}", f"difficulty={name}"]).cells
         (typed,) = matrix.plan([f"suite={suite}", *difficulties.typed(level.names, name)]).cells
