@@ -35,8 +35,8 @@ class KnownPlan:
             return {"target": "", "fault": "", "retries": 0}
         final = "plan" in content
         wrong = not final and generator.random() < self._omits
-        known = tuple(map(Subgoal, self._plans[content.get("goal", "")]))
-        plan = scripted.shortened(known, generator.random()) if wrong else known
+        subgoals = tuple(map(Subgoal, self._plans[content.get("goal", "")]))
+        plan = scripted.shortened(subgoals, generator.random()) if wrong else subgoals
         return {"plan": stored(plan), "thoughts": "", "fault": "", "retries": 0}
 
 
@@ -50,15 +50,15 @@ class KnownReflection:
     def __call__(self, question: Question, generator: np.random.Generator) -> dict[str, Any]:
         """Return no weaknesses if the plan in question is the list of sub-goals, else that list as the revised plan."""
         content = json.loads(question.content)
-        known = [*self._plans[content.get("goal", "")]]
+        subgoals = [*self._plans[content.get("goal", "")]]
         try:
-            names = [name for name, _ in plans.read(content["plan"], Vocabulary(known, known), scripted.MANY)]
+            names = [name for name, _ in plans.read(content["plan"], Vocabulary(subgoals, subgoals), scripted.MANY)]
         except Misread:
             names = []
-        if names == known:
+        if names == subgoals:
             return {"strengths": "It is the known plan.", "weaknesses": "", "plan": [], "fault": ""}
-        weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, known)))}"
-        plan = stored(tuple(map(Subgoal, known)))
+        weaknesses = f"It is not the known plan: {listed(list(map(Subgoal, subgoals)))}"
+        plan = stored(tuple(map(Subgoal, subgoals)))
         return {"strengths": "", "weaknesses": " ".join(weaknesses.split()), "plan": plan, "fault": ""}
 
 

@@ -38,7 +38,7 @@ class Dual(Rehearsal):
         super().__init__(directory, [*last.values()], "deforestation", count)
         self.vectors, self.scores, self.plan = VECTORS, [*scores], list[list[Any]]()
         self.acts: Performer = lambda content: "move left"
-        self.shown = ""
+        self.shown_goal = ""
         """The goal that observations show, where it changes."""
         if begins is not None:
             self.begin(begins)
@@ -56,8 +56,8 @@ class Dual(Rehearsal):
     def observation(self, possible: Sequence[str], text: str = GRASS) -> Any:
         observations = self.blank_observations(text)
         observations["admissible"] = [name in possible for name in self.agent.names]
-        if self.shown:
-            observations["instruction"] = VECTORS_OF_GOALS[self.shown]
+        if self.shown_goal:
+            observations["instruction"] = VECTORS_OF_GOALS[self.shown_goal]
         return observations
 
     # Training
@@ -270,28 +270,28 @@ def test_where_the_goal_changes_plans_scores_and_memory_are_by_the_goal_of_the_e
     dual = Dual(tmp_path, "task=wooden", "agent.threshold=0.5", scores=[0.9, 0.1])
     goals = [*VECTORS_OF_GOALS][:2]
     for goal in goals:
-        dual.shown = goal
+        dual.shown_goal = goal
         dual.begin(PLAN[1:])
         dual.step("chop tree", CHOPS, CHOPS, "chop tree")
         dual.end_episode(1)
-    assert [content["goal"] for content in dual.questions("planner")] == goals
+    assert [question["goal"] for question in dual.questions("planner")] == goals
     dual.agent._score(dual.ctx)
-    assert [content["goal"] for content in dual.questions("scorer")] == goals
+    assert [question["goal"] for question in dual.questions("scorer")] == goals
     memory = dual.agent.memories[0]
     assert [memory.proficiency("chop tree", goal) for goal in goals] == [0.9, 0.1]
     assert dual.log_rows("memory", "goal", "proficiency") == [(goals[0], 0.9), (goals[1], 0.1)]
-    dual.acts = lambda content: "move right"
+    dual.acts = lambda question: "move right"
     for goal, by in zip(goals, ("learner", "performer"), strict=True):
-        dual.shown, dual.plan = goal, PLAN[1:]
+        dual.shown_goal, dual.plan = goal, PLAN[1:]
         dual.actor = dual.agent.actor([Place(0, 0)])
         dual.actor.begin(dual.observation(MOVES), dual.ctx)
         dual.act(CHOPS)
         dual.end()
         assert dual.log_rows("routes", "by")[-1] == (by,)
-    assert [content["goal"] for content in dual.questions("performer")] == goals[1:]
+    assert [question["goal"] for question in dual.questions("performer")] == goals[1:]
     state = dual.agent.state(0)
     assert state["pursuit"]["goal"] == goals[1]
-    dual.shown = goals[0]
+    dual.shown_goal = goals[0]
     dual.begin([])
     dual.step("move left", MOVES, MOVES)
     assert goals[0] in dual.questions("text_embedder"), "without a plan the learner sees the episode's own goal"

@@ -96,14 +96,14 @@ def test_a_memory_by_goals_answers_for_the_goal_of_the_episode_and_joins_them_fo
     memory.skill("find cow", "eat a cow").rewarded = True
     again = Memory()
     again.unpack(memory.packed(1024))
-    for kept in (memory, again):
+    for copy in (memory, again):
         goals = ("make a sword", "eat a cow", "mine a diamond")
-        assert [kept.proficiency("chop tree", goal) for goal in goals] == pytest.approx([0.9, 0.3, 0.6])
-        assert kept.find("find cow", "make a sword") is None, "it was met under another goal alone"
-        assert kept.find("find cow", "mine a diamond") == Skill(rewarded=True)
-        unmet = kept.find("chop tree", "mine a diamond")
-        assert unmet is not None and unmet.attempts == 3 and kept.knows("cow")
-        assert kept.subspaces()["find"] == {"cow": None}
+        assert [copy.proficiency("chop tree", goal) for goal in goals] == pytest.approx([0.9, 0.3, 0.6])
+        assert copy.find("find cow", "make a sword") is None, "it was met under another goal alone"
+        assert copy.find("find cow", "mine a diamond") == Skill(rewarded=True)
+        unmet = copy.find("chop tree", "mine a diamond")
+        assert unmet is not None and unmet.attempts == 3 and copy.knows("cow")
+        assert copy.subspaces()["find"] == {"cow": None}
     one = Memory()
     one.skill("chop tree").rewarded = True
     assert one.find("chop tree", "mine a diamond") == Skill(rewarded=True), "a memory of a single task serves others"

@@ -243,7 +243,7 @@ def test_where_the_goal_changes_each_question_has_the_goal_of_its_episode(config
 
     episodes = Episodes(config, answers, 2, "wooden", goals)
     episodes.act()
-    goals_by_role = {(to, episode, content["goal"]) for to, episode, content in episodes.questions}
+    goals_by_role = {(to, episode, fields["goal"]) for to, episode, fields in episodes.questions}
     assert goals_by_role == {(to, episode, goals[episode]) for to in config.needs for episode in (0, 1)}
-    (alone,) = {content.get("goal") for _, _, content in Episodes(config, answers).questions} or {None}
+    (alone,) = {fields.get("goal") for _, _, fields in Episodes(config, answers).questions} or {None}
     assert alone is None, "a single task's goal is what the dialogue knows"

@@ -70,8 +70,8 @@ def test_vectors_are_of_length_1_and_as_near_as_the_encoder_has_them():
 
 def test_a_single_task_shows_its_goal_where_a_setting_says_so_and_a_snapshot_of_no_task_is_refused():
     assert "instruction" not in SUITE.spaces("mine_iron")[0].parts
-    shown = CrafterOod(area=32, goal_vector=True)
-    observation = shown.make("mine_iron").reset(0)
+    suite = CrafterOod(area=32, goal_vector=True)
+    observation = suite.make("mine_iron").reset(0)
     assert observation["instruction"].tolist() == VECTORS["mine iron"].tolist()
     assert SUITE.instructions_at("mine_iron", np.zeros(2)) == ["mine iron"] * 2
     with pytest.raises(UserError, match="names task 9, and there are 3 of 'wooden'"):
