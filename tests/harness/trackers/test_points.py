@@ -102,10 +102,12 @@ def test_what_a_checkpoint_holds_is_final_and_nothing_else(run: FollowedRun) -> 
 
 
 def test_a_run_that_goes_on_in_an_attempt_is_held_by_its_own_directory(run: FollowedRun) -> None:
-    Lease(run.directory, "run").acquire()
+    lock = Lease(run.directory, "run")
+    lock.acquire()
     append_rows(attempts.begin(run.directory, 2), "metrics", {"step": 10, "loss": 1.5})
     checkpoints.save(run.directory / "attempt-2", 130, {"offsets": {}, "loop": {"step": 130}})
-    assert run.standing() == (130, "running") and run.points(-1, 130) == [Point(10, {"metrics/loss": 1.5})]
+    assert run.standing() == (130, "running")
+    assert run.points(-1, 130) == [Point(10, {"metrics/loss": 1.5})]
 
 
 def test_the_files_of_a_finished_run_give_the_same_points(run: FollowedRun) -> None:
