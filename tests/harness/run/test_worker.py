@@ -79,7 +79,8 @@ def test_an_attached_worker_that_finds_its_run_held_says_so_and_leaves_it(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_of(job).mkdir(parents=True)
-    Lease(run_of(job), "run").acquire()
+    lease = Lease(run_of(job), "run")
+    lease.acquire()
     code, output = carry_out_job(job, "--attached")
     assert code == EXIT_HELD and "is being written by another process" in output
     assert not (run_of(job) / "run.json").exists()
