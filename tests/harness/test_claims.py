@@ -1,7 +1,5 @@
 """Claims: their file, the digest and the seeds that follow from it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness import claims
-from guidebench.harness.errors import UserError
+from tests.refusals import check_refused
 
 CLAIM = {
     "first": ["method=vlm_rb"],
@@ -45,8 +43,7 @@ def test_seeds_follow_from_the_digest_of_the_canonical_json_of_eight_fields() ->
     record = parse()
     assert record.digest == digest
     first = int(hashlib.sha256(f"{digest}:0".encode()).hexdigest()[:8], 16) % 2_000_000_000 + 20_000
-    assert record.seeds[0] == first
-    assert len(set(record.seeds)) == record.n
+    assert record.seeds[0] == first and len(set(record.seeds)) == record.n
 
 
 def test_every_digested_field_changes_the_seeds_and_the_others_do_not() -> None:
@@ -86,23 +83,21 @@ def test_a_file_that_was_written_is_read_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_does_not_fit_names_the_fault(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        parse(**changes)
+    check_refused(message, parse, **changes)
 
 
 def test_grids_of_unequal_size_are_refused() -> None:
     grids = {"method=vlm_rb": [["a=1"], ["a=2"]], "method=uer": [["a=1"]]}
-    with pytest.raises(UserError, match="unequal sizes"):
-        parse(tuning={"seeds": 2, "score": "late success", "grids": grids, "chosen": {}})
+    check_refused("unequal sizes", parse, tuning={"seeds": 2, "score": "late success", "grids": grids, "chosen": {}})
 
 
 def test_a_row_is_tuned_only_with_the_row_that_it_is_compared_with() -> None:
     grids = {"method=vlm_rb": [["replay.lambda_max=0.5"]]}
-    with pytest.raises(UserError, match="no grid for 'method=uer'"):
-        parse(tuning={"seeds": 2, "score": "late success", "grids": grids, "chosen": {}})
+    check_refused(
+        "no grid for 'method=uer'", parse, tuning={"seeds": 2, "score": "late success", "grids": grids, "chosen": {}}
+    )
     twice = {name: [["learner.lr=1e-4"]] * 2 for name in ("method=vlm_rb", "method=uer")}
-    with pytest.raises(UserError, match="an entry twice"):
-        parse(tuning={"seeds": 2, "score": "late success", "grids": twice, "chosen": {}})
+    check_refused("an entry twice", parse, tuning={"seeds": 2, "score": "late success", "grids": twice, "chosen": {}})
 
 
 def test_a_tuned_row_is_the_row_with_its_chosen_words() -> None:
@@ -111,15 +106,12 @@ def test_a_tuned_row_is_the_row_with_its_chosen_words() -> None:
     chosen = {name: grid[0] for name, grid in grids.items()}
     tuned = [CLAIM | {"first": ["method=vlm_rb", "replay.lambda_max=0.5"], "second": ["method=uer", "learner.lr=1e-4"]}]
     assert parse(claims=tuned, tuning={**tuning, "chosen": chosen}).tuning is not None
-    with pytest.raises(UserError, match="no row of a claim"):
-        parse(tuning={**tuning, "chosen": chosen})
+    check_refused("no row of a claim", parse, tuning={**tuning, "chosen": chosen})
 
 
 def test_rows_of_other_claims_are_refused() -> None:
     record = parse()
     rows = {"method=vlm_rb": ["a"], "method=uer": ["b"]}
     assert claims.rows_of({"digest": record.digest, "rows": rows}, record, "study.json")["method=uer"] == ("b",)
-    with pytest.raises(UserError, match="digest"):
-        claims.rows_of({"digest": "0", "rows": rows}, record, "study.json")
-    with pytest.raises(UserError, match="names no cells"):
-        claims.rows_of({"digest": record.digest, "rows": {}}, record, "study.json")
+    check_refused("digest", claims.rows_of, {"digest": "0", "rows": rows}, record, "study.json")
+    check_refused("names no cells", claims.rows_of, {"digest": record.digest, "rows": {}}, record, "study.json")

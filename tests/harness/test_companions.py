@@ -1,7 +1,5 @@
 """Waits for a process that serves another are limited in time: for an answer, and within a message."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import time
@@ -83,17 +81,19 @@ def test_a_process_that_is_stopped_while_it_answers_is_killed(companion: Callabl
         process.receive()
 
 
-def test_a_call_that_holds_the_interpreter_is_named_as_such(companion: Callable[..., Companion]) -> None:
-    process = companion()
-    process.send(("hold", 60))
-    with pytest.raises(Silent, match="a call in it holds the Python interpreter; raise silent_after"):
-        process.receive()
-
-
-def test_a_waiter_that_is_to_stop_does_not_wait_for_a_process_that_hangs(companion: Callable[..., Companion]) -> None:
-    process = companion(lambda: True)
-    process.send(("sleep", 60))
-    with pytest.raises(Stopped):
+@pytest.mark.parametrize(
+    ("call", "stopping", "error", "says"),
+    [
+        ("hold", False, Silent, "a call in it holds the Python interpreter; raise silent_after"),
+        ("sleep", True, Stopped, None),
+    ],
+)
+def test_a_call_that_holds_the_interpreter_and_any_call_at_a_stop_is_not_waited_for(
+    companion: Callable[..., Companion], call: str, stopping: bool, error: type[BaseException], says: str | None
+) -> None:
+    process = companion(lambda: stopping)
+    process.send((call, 60))
+    with pytest.raises(error, match=says):
         process.receive()
 
 

@@ -49,8 +49,7 @@ def main(action: str, *words: str) -> int:
         print("ready", flush=True)
         time.sleep(600)
     if action == "start":
-        watcher = fork_server.start(__name__, "watch", stdout=1)
-        print(watcher.pid, flush=True)
+        print(fork_server.start(__name__, "watch", stdout=1).pid, flush=True)
         time.sleep(600)
     if action == "watch":
         parent_ended = fork_server.parent_watch()
@@ -130,7 +129,6 @@ def test_a_server_that_is_stopped_is_done_without(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(fork_server, "_server", None)
     with fork_server.running(__name__, silent_after=3.0):
         waiting = fork_server.start(__name__, "wait", stdout=subprocess.PIPE, text=True)
-        assert fork_server._server is not None and fork_server._server._process is not None
         stop(fork_server._server._process.pid)
         with pytest.warns(Notice, match=r"that forks others gave no sign of life for 3 s: it is stopped \(SIGSTOP\)"):
             process = fork_server.start(__name__, "exit", "7")
@@ -172,8 +170,7 @@ def test_a_server_that_is_dismissed_leaves_what_serves_its_starter(monkeypatch: 
 def test_a_process_and_those_that_it_starts_are_a_group_that_can_be_killed(kind: str, all_of_it: bool) -> None:
     starter = fork_server.start(__name__, "start", stdout=subprocess.PIPE, text=True, start_new_session=True)
     with starter.stdout as lines:
-        started = int(lines.readline())
-        assert os.getpgid(started) == starter.pid
+        assert os.getpgid(int(lines.readline())) == starter.pid
         if all_of_it:
             heartbeats.kill_group(starter.pid)
             assert starter.wait(60) == -signal.SIGKILL and lines.read() == ""
@@ -187,7 +184,6 @@ def test_forks_draw_different_numbers_and_a_server_that_was_killed_is_done_witho
         patched.setattr(fork_server, "_server", None)
         with fork_server.running("numpy"):
             assert len({draw_number() for _ in range(3)}) == 3
-            assert fork_server._server is not None and fork_server._server._process is not None
             fork_server._server._process.kill()
             assert draw_number()
 

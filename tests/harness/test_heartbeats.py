@@ -1,8 +1,6 @@
 """A process counts as hung when it has not beaten during enough of the waiter's own running time; the reason is
 reported."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 
@@ -14,51 +12,48 @@ from guidebench.harness.heartbeats import LEAVING, LOOK, Pulse, Silent, Watch
 from tests import programs
 
 
-class Time:
-    """A clock that a test advances."""
+class Waiter:
+    """Waits for a process that counts as hung after 120 seconds of a clock that a test advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
+        self.now, self.stopping, self.pulse = 0.0, False, Pulse(120.0)
         monkeypatch.setattr(heartbeats.time, "monotonic", lambda: self.now)
+        self.watch = Watch(os.getpid(), self.pulse, lambda: self.stopping)
 
-    def wait(self, watch: Watch, seconds: float) -> None:
-        """Call `watch.look` as a waiter does, for some seconds of this clock."""
+    def wait(self, seconds: float) -> None:
         for _ in range(round(seconds / LOOK)):
             self.now += LOOK
-            watch.look()
+            self.watch.look()
 
 
-def test_silence_is_counted_from_the_last_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, pulse = Time(monkeypatch), Pulse(120.0)
-    watch = Watch(os.getpid(), pulse)
+@pytest.fixture
+def waiter(monkeypatch: pytest.MonkeyPatch) -> Waiter:
+    return Waiter(monkeypatch)
+
+
+def test_silence_is_counted_from_the_last_beat(waiter: Waiter) -> None:
     for _ in range(3):
-        time.wait(watch, 119.0)
-        pulse.beat()
-    time.wait(watch, 119.5)
+        waiter.wait(119.0)
+        waiter.pulse.beat()
+    waiter.wait(119.5)
     with pytest.raises(Silent, match="gave no sign of life for 120 s and was killed: a call in it holds the Python"):
-        time.wait(watch, 1.0)
+        waiter.wait(1.0)
 
 
-def test_time_in_which_the_waiter_is_stopped_or_does_other_things_is_no_silence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    time, pulse = Time(monkeypatch), Pulse(120.0)
-    watch = Watch(os.getpid(), pulse)
+def test_time_in_which_the_waiter_is_stopped_or_does_other_things_is_no_silence(waiter: Waiter) -> None:
     for _ in range(50):
-        time.now += 3_600.0
-        time.wait(watch, LOOK)
+        waiter.now += 3_600.0
+        waiter.wait(LOOK)
     with pytest.raises(Silent):
-        time.wait(watch, 120.0)
+        waiter.wait(120.0)
 
 
-def test_a_waiter_that_is_to_stop_waits_only_a_little_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, pulse, stop = Time(monkeypatch), Pulse(120.0), [False]
-    watch = Watch(os.getpid(), pulse, lambda: stop[0])
-    time.wait(watch, 60.0)
-    stop[0] = True
-    time.wait(watch, LEAVING - LOOK)
+def test_a_waiter_that_is_to_stop_waits_only_a_little_longer(waiter: Waiter) -> None:
+    waiter.wait(60.0)
+    waiter.stopping = True
+    waiter.wait(LEAVING - LOOK)
     with pytest.raises(Stopped):
-        time.wait(watch, LOOK)
+        waiter.wait(LOOK)
 
 
 def test_beats_come_often_enough_for_a_short_limit() -> None:

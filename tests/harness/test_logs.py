@@ -14,12 +14,11 @@ from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.logs import Column, Log, count, share
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.schema import RESERVED
+from tests.refusals import check_refused
 
 PLACES = Log("where the seed's marker stands", {"x": Column(float, "place"), "at": Column(str, "name", optional=True)})
 
 GUIDE = '''
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -116,8 +115,7 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
 def test_a_row_that_was_not_declared_ends_the_run_by_part_log_and_column(
     marking_method: None, train: Callable[..., Path], wrong: str, message: str
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        train(*WORDS, f"guide.wrong={wrong}", packs=[(0,)])
+    check_refused(message, train, *WORDS, f"guide.wrong={wrong}", packs=[(0,)])
 
 
 def test_a_log_that_changed_since_its_record_was_written_is_refused(
@@ -140,8 +138,7 @@ def test_parts_that_declare_one_log_differently_are_refused_before_anything_runs
     plugin("sampling_module", replay[: replay.index("register.method")], {"replay": "marks"})
     plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
     words = "'waypoints' with other columns .number, x, name. than replay 'marks' does .number, z, name."
-    with pytest.raises(UserError, match=words):
-        matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=marked", "replay=marks"])
+    check_refused(words, matrix.plan, ["suite=minigrid_doorkey", "profile=smoke", "method=marked", "replay=marks"])
 
 
 def test_parts_may_share_a_log_and_differ_only_in_what_they_say_of_it() -> None:
@@ -171,10 +168,9 @@ def test_a_log_has_64_columns_beside_its_step_whoever_declares_them() -> None:
         ("guide 'a'", {"places": Log("many", columns("a", 60))}),
         ("teacher 'b'", {"places": Log("b", columns("b", 5))}),
     ]
-    with pytest.raises(
-        UserError, match="teacher 'b' declares the log 'places', which has 65 columns with those of others"
-    ):
-        logs.together(declared)
+    check_refused(
+        "teacher 'b' declares the log 'places', which has 65 columns with those of others", logs.together, declared
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,13 +192,11 @@ def test_a_log_has_64_columns_beside_its_step_whoever_declares_them() -> None:
     ],
 )
 def test_a_declaration_that_no_record_may_hold_is_refused_by_part_and_log(name: str, log: Any, message: str) -> None:
-    with pytest.raises(UserError, match=f"guide 'a' declares the log .*{message}"):
-        logs.together([("guide 'a'", {name: log})], RESERVED)
+    check_refused(f"guide 'a' declares the log .*{message}", logs.together, [("guide 'a'", {name: log})], RESERVED)
 
 
 def test_more_logs_than_a_record_may_hold_are_refused() -> None:
-    with pytest.raises(UserError, match="33 logs; at most 32"):
-        logs.together([("guide 'a'", {f"log_{n}": PLACES for n in range(33)})])
+    check_refused("33 logs; at most 32", logs.together, [("guide 'a'", {f"log_{n}": PLACES for n in range(33)})])
 
 
 ROW = Log("a row", {"n": count("n"), "p": share("p"), "ok": Column(bool, "b"), "text": Column(str, "t", optional=True)})
@@ -229,13 +223,11 @@ def test_a_row_is_written_with_numbers_of_numpy_as_plain_ones_and_without_none()
 )
 def test_a_value_that_does_not_fit_its_column_is_an_error_by_name(column: str, value: Any, message: str) -> None:
     row = {"n": 3, "p": 0.5, "ok": True, column: value}
-    with pytest.raises(UserError, match=f"^a row, column '{column}': .*{message}"):
-        logs.fitting(row, ROW, "a row")
+    check_refused(f"^a row, column '{column}': .*{message}", logs.fitting, row, ROW, "a row")
 
 
 def test_a_row_without_a_column_that_every_row_has_is_an_error() -> None:
-    with pytest.raises(UserError, match="lacks the column 'ok'; declare it as optional"):
-        logs.fitting({"n": 3, "p": 0.5}, ROW, "a row")
+    check_refused("lacks the column 'ok'; declare it as optional", logs.fitting, {"n": 3, "p": 0.5}, ROW, "a row")
 
 
 def test_declarations_come_back_from_a_record_as_they_were() -> None:
@@ -264,8 +256,7 @@ def test_declarations_come_back_from_a_record_as_they_were() -> None:
 def test_declarations_in_a_record_of_a_stranger_are_checked(change: Callable[[Any], Any], message: str) -> None:
     declarations = json.loads(json.dumps(logs.plain({"row": ROW})))
     change(declarations["row"])
-    with pytest.raises(UserError, match=message):
-        logs.read(declarations)
+    check_refused(message, logs.read, declarations)
 
 
 def test_a_record_of_a_stranger_declares_few_logs_under_names_of_files() -> None:
@@ -276,5 +267,4 @@ def test_a_record_of_a_stranger_declares_few_logs_under_names_of_files() -> None
         ({"metrics": log}, "which every run writes"),
         ([log], "expected an object"),
     ):
-        with pytest.raises(UserError, match=message):
-            logs.read(declarations, ("evaluations", "metrics"))
+        check_refused(message, logs.read, declarations, ("evaluations", "metrics"))

@@ -1,7 +1,5 @@
 """How much a file from outside may declare, given its own size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from guidebench.harness import outside
-from guidebench.harness.errors import UserError
+from tests.refusals import check_refused
 
 GIB = 2**30
 
@@ -31,22 +29,21 @@ def sparse_file(path: Path, bytes_: int) -> Path:
 def test_what_a_compressed_file_may_declare(tmp_path: Path, bytes_: int, most: int) -> None:
     file = sparse_file(tmp_path / "file", bytes_)
     outside.check_packed(file, most)
-    with pytest.raises(UserError, match=f"its arrays declare {most + 1:,}; at most {most:,} are read"):
-        outside.check_packed(file, most + 1)
+    check_refused(f"its arrays declare {most + 1:,}; at most {most:,} are read", outside.check_packed, file, most + 1)
 
 
 def test_what_an_uncompressed_file_may_declare(tmp_path: Path) -> None:
     file = sparse_file(tmp_path / "file", 1_000)
     outside.check_plain(file, 4_000)
-    with pytest.raises(UserError, match="has 1,000 bytes and its arrays declare 4,001; at most 4 times the file"):
-        outside.check_plain(file, 4_001)
+    check_refused(
+        "has 1,000 bytes and its arrays declare 4,001; at most 4 times the file", outside.check_plain, file, 4_001
+    )
 
 
 def test_rows_of_equal_values_are_read_up_to_64_mib(tmp_path: Path) -> None:
     file = sparse_file(tmp_path / "file", 100)
     outside.check_rows(file, 2**22, 2)
-    with pytest.raises(UserError, match="its 4,194,305 rows of 2 columns declare"):
-        outside.check_rows(file, 2**22 + 1, 2)
+    check_refused("its 4,194,305 rows of 2 columns declare", outside.check_rows, file, 2**22 + 1, 2)
 
 
 def test_the_header_of_weights_is_that_which_the_library_wrote(tmp_path: Path) -> None:
@@ -67,5 +64,4 @@ def test_an_array_is_that_which_numpy_wrote(tmp_path: Path) -> None:
 def test_a_document_larger_than_what_is_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.json").write_text("[1, 2]")
     assert outside.document(tmp_path / "file.json", 6) == [1, 2]
-    with pytest.raises(UserError, match="a JSON document of at most"):
-        outside.document(tmp_path / "file.json", 5)
+    check_refused("a JSON document of at most", outside.document, tmp_path / "file.json", 5)

@@ -6,6 +6,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.identity.cells import record, recorded
 from guidebench.harness.plan import matrix
 from guidebench.harness.plan.config import Cell
+from tests.refusals import check_refused
 
 
 def cell(*overrides: str) -> Cell:
@@ -39,8 +40,7 @@ def test_rows_are_named_after_what_answers() -> None:
 
 def test_a_kind_that_a_cell_has_not_is_no_part_of_its_record_or_id() -> None:
     plain = record(cell("method=sac"))
-    assert tuple(plain["parts"]) == ("learner", "replay", "guide", "agent")
-    assert recorded(plain).id == plain["cell"]
+    assert tuple(plain["parts"]) == ("learner", "replay", "guide", "agent") and recorded(plain).id == plain["cell"]
     taught = record(cell("method=pebble"))
     oracle = {"kind": "teacher", "name": "oracle", "backend": "oracle", "model": "oracle"}
     assert taught["parts"]["teacher"] == oracle and "chat" not in taught["parts"]
@@ -56,15 +56,14 @@ def test_how_a_chat_is_reached_changes_no_id_and_its_model_does() -> None:
 def test_a_task_goes_by_its_other_names_too() -> None:
     by_alias = matrix.plan(["suite=metaworld_pbrl", "task=button-press-v2,button-press", "method=sac", "profile=smoke"])
     assert [alias_cell.id for alias_cell in by_alias.cells] == [cell("method=sac").id]
-    with pytest.raises(UserError, match="did you mean 'button-press'"):
-        matrix.plan(["suite=metaworld_pbrl", "task=buttonpress", "method=sac"])
+    check_refused(
+        "did you mean 'button-press'", matrix.plan, ["suite=metaworld_pbrl", "task=buttonpress", "method=sac"]
+    )
 
 
 def test_a_part_that_no_chosen_method_has_is_refused() -> None:
-    with pytest.raises(UserError, match="teacher= is given, but none of the chosen methods has a teacher"):
-        cell("method=sac", "teacher=llm")
-    with pytest.raises(UserError, match="chat= is given, but none of the chosen methods has a chat"):
-        cell("method=pebble", "chat=openai")
+    check_refused("teacher= is given, but none of the chosen methods has a teacher", cell, "method=sac", "teacher=llm")
+    check_refused("chat= is given, but none of the chosen methods has a chat", cell, "method=pebble", "chat=openai")
 
 
 def test_a_task_that_changes_from_episode_to_episode_is_none_to_ask_about() -> None:

@@ -17,6 +17,7 @@ import pytest
 from guidebench.harness import reader_process
 from guidebench.harness.errors import MissingCall, UserError
 from guidebench.harness.reader_process import Caller
+from tests.refusals import check_refused
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +89,11 @@ def test_a_relative_path_means_the_same_there(call: Caller, tmp_path: Path, monk
     ],
 )
 def test_whatever_is_raised_is_told_as_an_error_of_the_user(call: Caller, error: BaseException, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        call("reading x", 60.0, fail, error)
+    check_refused(words, call, "reading x", 60.0, fail, error)
 
 
 def test_a_value_nested_too_deep_to_be_sent_is_an_error_and_the_next_call_is_answered(call: Caller) -> None:
-    deep: list[object] = []
-    for _ in range(100_000):
-        deep = [deep]
-    with pytest.raises(UserError, match=r"^reading x fails: its values are nested too deep$"):
-        call("reading x", 60.0, len, deep)
+    check_refused("^reading x fails: its values are nested too deep$", call, "reading x", 60.0, len, nest(100_000))
     assert call("doubling", 60.0, double, 2) == 4
 
 
@@ -113,8 +109,7 @@ def test_an_answer_is_as_deep_as_json_may_be_and_a_deeper_one_an_error(call: Cal
     for _ in range(990):
         (answer,) = answer  # type: ignore[assignment]
     assert answer == []
-    with pytest.raises(UserError, match=r"^nesting fails: its values are nested too deep$"):
-        call("nesting", 60.0, nest, 100_000)
+    check_refused(r"^nesting fails: its values are nested too deep$", call, "nesting", 60.0, nest, 100_000)
     assert call("doubling", 60.0, double, 2) == 4
 
 
@@ -126,19 +121,15 @@ def test_a_full_disk_is_told_as_it_is(call: Caller) -> None:
 
 @pytest.mark.parametrize(("function", "signal"), [(crash, 11), (aborted, 6)])
 def test_a_crash_of_a_library_is_an_error_and_the_next_call_is_answered(call: Caller, function, signal: int) -> None:
-    with pytest.raises(UserError, match=f"^reading x made its process end with exit code -{signal}$"):
-        call("reading x", 60.0, function)
+    check_refused(f"^reading x made its process end with exit code -{signal}$", call, "reading x", 60.0, function)
     assert call("doubling", 60.0, double, 2) == 4
 
 
 def test_time_and_memory_are_bounded_and_the_next_call_is_answered(call: Caller) -> None:
     started = time.monotonic()
-    with pytest.raises(UserError, match=r"^reading x takes longer than 0\.2 s$"):
-        call("reading x", 0.2, hang)
-    with pytest.raises(UserError, match=r"^reading x takes more than 512 MiB of memory$"):
-        call("reading x", 60.0, hoard)
-    with pytest.raises(UserError, match=r"^reading x fails \(RecursionError: "):
-        call("reading x", 60.0, recurse)
+    check_refused(r"^reading x takes longer than 0\.2 s$", call, "reading x", 0.2, hang)
+    check_refused(r"^reading x takes more than 512 MiB of memory$", call, "reading x", 60.0, hoard)
+    check_refused(r"^reading x fails \(RecursionError: ", call, "reading x", 60.0, recurse)
     assert call("doubling", 60.0, double, 2) == 4 and time.monotonic() - started < 50
 
 
@@ -165,20 +156,17 @@ def test_a_stopped_process_does_not_outlast_its_time(call: Caller, function: Cal
 def test_a_request_that_nobody_takes_does_not_outlast_its_time(call: Caller) -> None:
     call("doubling", 60.0, double, 2)
     os.kill(call.pid, signal.SIGSTOP)
-    with pytest.raises(UserError, match=r"^reading x takes longer than 1 s$"):
-        call("reading x", 1.0, len, b"x" * 2**24)
+    check_refused(r"^reading x takes longer than 1 s$", call, "reading x", 1.0, len, b"x" * 2**24)
     assert call("doubling", 60.0, double, 2) == 4
 
 
 def bear(file: Path) -> None:
-    child = subprocess.Popen(["sleep", "60"])
-    file.write_text(str(child.pid))
+    file.write_text(str(subprocess.Popen(["sleep", "60"]).pid))
     hang()
 
 
 def test_what_the_process_has_started_ends_with_it(call: Caller, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="takes longer"):
-        call("reading x", 3.0, bear, tmp_path / "pid")
+    check_refused("takes longer", call, "reading x", 3.0, bear, tmp_path / "pid")
     child = (tmp_path / "pid").read_text()
     until = time.monotonic() + 20
     while (stat := _stat(child)) not in ("", "Z") and time.monotonic() < until:
@@ -259,12 +247,10 @@ def test_the_process_ends_with_the_one_that_began_it(tmp_path: Path) -> None:
 def test_time_in_which_the_process_waits_for_a_processor_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock itself stands in for the system's account: all time is then waiting, of which a tenth counts."""
     with Caller(memory=2**29) as caller:
-        with pytest.raises(UserError, match=r"sleeping takes longer than 0\.4 s"):
-            caller("sleeping", 0.4, time.sleep, 1.5)
+        check_refused(r"sleeping takes longer than 0\.4 s", caller, "sleeping", 0.4, time.sleep, 1.5)
         monkeypatch.setattr(reader_process, "_waiting_seconds", lambda pid: time.monotonic())
         assert caller("sleeping", 0.4, time.sleep, 1.5) is None
-        with pytest.raises(UserError, match=r"sleeping takes longer than 0\.1 s"):
-            caller("sleeping", 0.1, time.sleep, 10)
+        check_refused(r"sleeping takes longer than 0\.1 s", caller, "sleeping", 0.1, time.sleep, 10)
     monkeypatch.undo()
     assert 0 <= reader_process._waiting_seconds(os.getpid()) < time.monotonic()
     assert reader_process._waiting_seconds(2**30) == 0

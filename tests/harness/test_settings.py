@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 
 from guidebench.harness import settings
-from guidebench.harness.errors import UserError
 from guidebench.harness.settings import Bounds, Text, Unit
+from tests.refusals import check_refused
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ def test_values_are_taken_as_the_field_s_type(name: str, setting: object, typed:
     ],
 )
 def test_a_wrong_value_is_named_with_what_fits(name: str, setting: object, says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        settings.check(settings.fields(Example)[name], setting, f"part.{name}")
+    check_refused(says, settings.check, settings.fields(Example)[name], setting, f"part.{name}")
 
 
 def test_building_names_the_nearest_setting() -> None:
-    with pytest.raises(UserError, match=r"unknown setting 'part.rtae'; did you mean 'part.rate'"):
-        settings.build(Example, {"rtae": 1}, "part")
+    check_refused(
+        r"unknown setting 'part.rtae'; did you mean 'part.rate'", settings.build, Example, {"rtae": 1}, "part"
+    )
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,10 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes | None, 
     file = tmp_path / "prompt.txt"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(UserError, match=rf"^judge.prompt=file:{file}: {file}.*{says}"):
-        settings.from_command(PROMPT, f"file:{file}", "judge.prompt")
+    check_refused(
+        rf"^judge.prompt=file:{file}: {file}.*{says}", settings.from_command, PROMPT, f"file:{file}", "judge.prompt"
+    )
 
 
 def test_a_directory_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
-        settings.from_command(PROMPT, f"file:{tmp_path}", "judge.prompt")
+    check_refused("cannot be read", settings.from_command, PROMPT, f"file:{tmp_path}", "judge.prompt")

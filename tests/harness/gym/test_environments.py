@@ -93,12 +93,14 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
 ) -> None:
     command = ["run", "suite=minigrid_doorkey", "task=5x5", "method=uer", "profile=smoke", "seeds=1"]
     assert cli.main([*command, f"output={tmp_path}", "report=false"]) == 0
+    before = results.study(tmp_path)
     environment = guidebench.make(TASK, record=tmp_path, method="mine", seed=0, profile="smoke", settings={"lr": 0.1})
     assert (environment.steps, environment.every, environment.episodes) == (600, 200, 2)
     episode_rows = train_foreign_loop(environment, environment.episodes)
     environment.close()
     environment.close()
-    rows = results.load(tmp_path)
+    after, rows = results.study(tmp_path), results.load(tmp_path)
+    assert (after.name, after.command, len(after.runs)) == (before.name, before.command, 2), "it joins the study"
     mine, ours = (rows[rows["method"] == method] for method in ("mine", "uer"))
     assert mine["step"].tolist() == ours["step"].tolist() and mine["episode"].tolist() == ours["episode"].tolist()
     assert [tuple(row) for row in mine[["step", "return", "success", "length"]].itertuples(index=False)] == episode_rows
@@ -167,6 +169,5 @@ def test_mistakes_are_told_before_anything_is_written(
     name: str, changes: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=says):
-        guidebench.make(name, **changes)
+    check_refused(says, guidebench.make, name, **changes)
     assert not list(tmp_path.iterdir())

@@ -9,11 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import guidebench
-from guidebench import results
-from guidebench.harness.commands import cli
-from guidebench.harness.errors import Notice, UserError
+from guidebench.harness.errors import Notice
 from guidebench.harness.records import attempts, leases
 from guidebench.harness.records.schema import EVALUATION
+from tests.refusals import check_refused
 
 
 def recorder(output: Path, **changes) -> guidebench.Recorder:
@@ -60,31 +59,6 @@ def test_a_foreign_loop_is_recorded_in_the_columns_of_every_other_run(tmp_path: 
     assert not (run / "evaluations.jsonl").exists()
 
 
-def test_it_stands_in_the_report_beside_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["run", "suite=classic", "profile=smoke", "method=uer", "seeds=2", f"output={tmp_path}", "report=false"]
-    assert cli.main(command) == 0
-    name, before = results.study(tmp_path).name, results.study(tmp_path).command
-    for seed in range(2):
-        with recorder(tmp_path, seed=seed, steps=600, profile="smoke") as log:
-            for step in (300, 600):
-                log.episode(step=step, ret=20.0 + seed, success=False, length=20 + seed)
-    study = results.study(tmp_path)
-    assert (study.name, study.command) == (name, before), "a recorder joins a study, it does not rename it"
-    assert {(run.cell.method, run.seed) for run in study.runs} == {
-        (method, seed) for method in ("uer", "my_dqn") for seed in (0, 1)
-    }
-    episodes = results.load(tmp_path)
-    assert episodes[episodes["method"] == "my_dqn"]["return"].tolist() == [20.0, 20.0, 21.0, 21.0]
-    capsys.readouterr()
-    assert cli.main(["report", str(tmp_path), "--resamples", "100"]) == 0
-    out = capsys.readouterr().out
-    assert "my_dqn · external · smoke" in out and "uer · smoke" in out
-    assert cli.main(["status", str(tmp_path)]) == 0
-    assert "4 of 4 runs finished" in capsys.readouterr().out
-    # The harness's own command continues although the recorder has added runs.
-    assert cli.main(command) == 0
-
-
 def test_settings_and_not_the_seed_decide_the_cell(tmp_path: Path) -> None:
     for seed, lr in [(0, 1e-3), (1, 1e-3), (0, 1e-4)]:
         with recorder(tmp_path, seed=seed, settings={"lr": lr}) as log:
@@ -111,14 +85,12 @@ def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
     with recorder(tmp_path) as log:
         log.episode(step=100, ret=2.0, success=True, length=1)
         log.finish()  # closed by hand and again at the end of the block
-    with pytest.raises(UserError, match="is finished; delete it to record it anew"):
-        recorder(tmp_path)
+    check_refused("is finished; delete it to record it anew", recorder, tmp_path)
 
 
 def test_two_recorders_of_one_run_are_refused(tmp_path: Path) -> None:
     with recorder(tmp_path) as log:
-        with pytest.raises(UserError, match=r"is being written by another process \(pid \d+\)"):
-            recorder(tmp_path)
+        check_refused(r"is being written by another process \(pid \d+\)", recorder, tmp_path)
         with recorder(tmp_path, seed=1):
             pass  # another seed is another run
         log.episode(step=100, ret=2.0, success=True, length=1)
@@ -130,8 +102,7 @@ def test_two_recorders_of_one_run_are_refused(tmp_path: Path) -> None:
 def test_names_that_are_no_plain_names_are_refused_before_anything_is_written(
     tmp_path: Path, name: str, value: str
 ) -> None:
-    with pytest.raises(UserError, match=f"{name}=.*: expected a plain name"):
-        recorder(tmp_path / "study", **{name: value})
+    check_refused(f"{name}=.*: expected a plain name", recorder, tmp_path / "study", **{name: value})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -148,8 +119,7 @@ def test_names_that_are_no_plain_names_are_refused_before_anything_is_written(
     ],
 )
 def test_what_a_study_cannot_hold_is_refused(tmp_path: Path, wrong: dict, says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        recorder(tmp_path / "study", **wrong)
+    check_refused(says, recorder, tmp_path / "study", **wrong)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -167,8 +137,7 @@ def test_an_episode_that_cannot_be_is_refused_and_the_others_stay(tmp_path: Path
     episode = {"step": 50, "ret": 1.0, "success": True, "length": 7}
     with recorder(tmp_path) as log:
         log.episode(**episode)
-        with pytest.raises(UserError, match=says):
-            log.episode(**{**episode, **wrong})
+        check_refused(says, log.episode, **{**episode, **wrong})
         log.episode(**episode)
     rows = pq.read_table(only_run(tmp_path) / "evaluations.parquet").to_pylist()
     assert [(row["step"], row["episode"]) for row in rows] == [(50, 0), (50, 1)]
@@ -195,12 +164,10 @@ def test_a_script_that_slept_records_nothing_of_a_run_that_another_machine_took_
             second = recorder(tmp_path)
     second.episode(step=100, ret=2.0, success=True, length=2)
     assert (run / "attempt-2").is_dir()
-    with pytest.raises(UserError, match="another process records it by now"):
-        slept.finish()
+    check_refused("another process records it by now", slept.finish)
     slept.fail("it woke up")
     assert json.loads((run / "run.json").read_text())["status"] == "running"
-    with pytest.raises(UserError, match="another process records it by now"):
-        slept.episode(step=100, ret=1.0, success=False, length=1)
+    check_refused("another process records it by now", slept.episode, step=100, ret=1.0, success=False, length=1)
     second.finish()
     rows = pq.read_table(run / "evaluations.parquet").to_pylist()
     assert [(row["step"], row["return"]) for row in rows] == [(100, 2.0)]

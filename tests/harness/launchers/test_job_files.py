@@ -18,8 +18,7 @@ def test_a_job_is_read_where_its_study_is_mounted(tmp_path: Path) -> None:
     path = job_files.put(tmp_path, JOB)
     assert path == tmp_path / "jobs" / "uer-abc-3_4.json"
     moved = tmp_path.rename(tmp_path.with_name("moved"))
-    job = job_files.read(moved / "jobs" / path.name)
-    assert job == Job("mine", str(moved), JOB.cell, (3, 4))
+    assert job_files.read(moved / "jobs" / path.name) == Job("mine", str(moved), JOB.cell, (3, 4))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cell": 3, "seeds": []}', '{"cell": {}, "seeds": [0], "more": 1}'])
@@ -44,8 +43,7 @@ def test_events_are_heard_once_in_order_and_only_when_whole(tmp_path: Path) -> N
         assert list(hearing) == []
         file.write(b'ess", "step": 7}\n')
     assert list(hearing) == [("progress", {"step": 7})]
-    assert list(job_files.Hearing(path, new=True)) == []
-    assert len(list(job_files.Hearing(path))) == 3
+    assert list(job_files.Hearing(path, new=True)) == [] and len(list(job_files.Hearing(path))) == 3
 
 
 def test_a_worker_whose_job_file_is_not_seen_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness import machine
-from guidebench.harness.errors import Notice, UserError
+from guidebench.harness.errors import Notice
 from guidebench.harness.execution import Execution
 from guidebench.harness.heartbeats import Pulse, Watch
 from guidebench.harness.launchers import local
@@ -23,6 +23,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study
 from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
+from tests.refusals import check_refused
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
 
@@ -33,14 +34,12 @@ def places(*overrides: str) -> list[tuple[str, str | None]]:
 
 def test_without_a_gpu_there_is_a_slot_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert places() == [("cpu", None)] * cores()
-    assert places("workers=7") == [("cpu", None)] * 7
+    assert places() == [("cpu", None)] * cores() and places("workers=7") == [("cpu", None)] * 7
 
 
 def test_gpus_are_those_named_or_those_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    assert places() == [("cuda", "2"), ("cuda", "3")]
-    assert places("gpus=0,1") == [("cuda", "0"), ("cuda", "1")]
+    assert places() == [("cuda", "2"), ("cuda", "3")] and places("gpus=0,1") == [("cuda", "0"), ("cuda", "1")]
     assert places("gpus=3", "per_gpu=2") == [("cuda", "3"), ("cuda", "3")]
     assert places("gpus=0,1", "workers=1") == [("cuda", "0")]
     assert places("device=cpu", "workers=1") == [("cpu", None)]
@@ -74,10 +73,8 @@ def test_only_seeds_that_stand_at_the_same_step_share_a_worker_and_finished_ones
 
 
 def test_a_device_cannot_be_misspelt() -> None:
-    from guidebench.harness.errors import UserError
 
-    with pytest.raises(UserError, match="device=gpu: expected one of 'auto', 'cpu', 'cuda'"):
-        matrix.plan([*PLAN, "device=gpu"])
+    check_refused("device=gpu: expected one of 'auto', 'cpu', 'cuda'", matrix.plan, [*PLAN, "device=gpu"])
     assert Execution().device == "auto"
 
 
@@ -112,13 +109,13 @@ def test_a_gpu_that_others_fill_or_that_takes_one_process_is_refused_by_name(
     two = [Slot("cuda", "0"), Slot("cuda", "0")]
     local._usable(two)  # the driver reports no GPU
     gpus[:] = [gpu(free=300 * 2**20)]
-    with pytest.raises(UserError, match=r"GPU 0 \(NVIDIA H200\) has 300.* of 141.* free, and other processes hold"):
-        local._usable([Slot("cuda", "0")])
+    check_refused(
+        r"GPU 0 \(NVIDIA H200\) has 300.* of 141.* free, and other processes hold", local._usable, [Slot("cuda", "0")]
+    )
     local._usable([Slot("cuda", "1")])
     gpus[:] = [gpu(free=2**37, exclusive=True)]
     local._usable([Slot("cuda", "GPU-a")])
-    with pytest.raises(UserError, match=r"takes one process at a time .*2 workers are to share it; use per_gpu=1"):
-        local._usable(two)
+    check_refused(r"takes one process at a time .*2 workers are to share it; use per_gpu=1", local._usable, two)
     gpus[:] = [gpu(free=2**37)]
     with pytest.warns(Notice, match=r"2 workers share GPU 0 and take turns on it, since CUDA MPS does not run here"):
         local._usable(two)
@@ -162,8 +159,7 @@ def test_workers_get_their_share_of_cores_and_of_a_gpu_s_memory(
         workers.submit([Job("s", str(tmp_path), {"cell": "c"}, (seed,)) for seed in range(jobs)])
         while workers.open:
             workers.poll(1.0)
-        assert [job.gpu_share for job in started] == [share] * jobs
-        assert [job.cores for job in started] == of_cores
+        assert [job.gpu_share for job in started] == [share] * jobs and [job.cores for job in started] == of_cores
 
 
 def test_silence_is_judged_by_the_command_and_changes_no_cell(tmp_path: Path) -> None:

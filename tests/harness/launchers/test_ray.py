@@ -31,6 +31,7 @@ from guidebench.harness.records import leases
 from tests.harness.launchers import scheduled
 from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, statuses
 from tests.programs import bench, python, start_bench
+from tests.refusals import check_refused
 
 SMALL = (
     "suite=minigrid_doorkey", "profile=smoke", "report=false", "method=uer", "evaluation.episodes=1",
@@ -137,7 +138,6 @@ def test_a_study_with_a_served_judge_loses_its_command_a_worker_and_a_node_and_e
         command.kill()
         command.wait()
         holder = leases.holder(next(study.glob("*/*/vlm_rb-*/seed-0")))
-        assert holder is not None
         os.kill(holder.pid, signal.SIGSTOP)  # otherwise it might finish before its node is lost
         raylet = parent(parent(holder.pid))
         (lost_node,) = (
@@ -304,8 +304,9 @@ def test_what_the_cluster_cannot_give_or_see_is_named_before_anything_starts(
         assert (code, study.exists()) == (2, False) and says in capsys.readouterr().err
     gone = [{"name": "gone", "runs": [], "after": []}]
     order = Order(str(study), gone, [sys.executable], str(sources.ROOT), {}, {"num_cpus": 1.0}, None, 3, 0.3)
-    with pytest.raises(UserError, match=r"node .* does not see .*gone\.json; mount the study's directory there"):
-        Ray().ask("submit", order=order)
+    check_refused(
+        r"node .* does not see .*gone\.json; mount the study's directory there", Ray().ask, "submit", order=order
+    )
     assert Tasks(Ray(), Execution(), study).queued() == []
 
 
@@ -322,8 +323,7 @@ def test_without_ray_the_command_says_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"launcher=ray needs the package ray here; install the extra ray \(\d+ MB\): "):
         Ray().ready(Execution(), tmp_path)
-    with pytest.raises(UserError, match="needs the package ray here"):
-        Tasks(Ray(), Execution(), tmp_path).queued()
+    check_refused("needs the package ray here", Tasks(Ray(), Execution(), tmp_path).queued)
 
 
 def test_a_cluster_that_is_not_the_study_s_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,8 +332,7 @@ def test_a_cluster_that_is_not_the_study_s_is_not_taken_for_it(tmp_path: Path, m
     cluster = {"address": "10.0.0.2:6379", "session": "second", "queued": []}
     monkeypatch.setattr(Ray, "ask", lambda self, request, **content: cluster)
     tasks = Tasks(Ray(), Execution(), tmp_path)
-    with pytest.raises(UserError, match=r"10\.0\.0\.2:6379, is another one than .* RAY_ADDRESS=10\.0\.0\.1:6379"):
-        tasks.queued()
+    check_refused(r"10\.0\.0\.2:6379, is another one than .* RAY_ADDRESS=10\.0\.0\.1:6379", tasks.queued)
     cluster["session"] = "first"
     assert tasks.queued() == []
 
@@ -392,8 +391,7 @@ def test_a_cluster_that_stays_silent_is_told_once_and_then_given_up(
     tasks._listen(Job("mine", str(tmp_path), cell, (0,)))
     assert [event.kind for event in tasks.poll(0.0)] == ["notice"] and tasks.poll(0.0) == [] and tasks.open == 1
     monkeypatch.setattr("guidebench.harness.launchers.ray_.GONE", -1.0)
-    with pytest.raises(UserError, match="nobody answers; it is not waited for any longer, and the same command"):
-        tasks.poll(0.0)
+    check_refused("nobody answers; it is not waited for any longer, and the same command", tasks.poll, 0.0)
 
 
 def test_a_device_follows_from_the_share_of_a_gpu() -> None:

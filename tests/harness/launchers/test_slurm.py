@@ -28,6 +28,7 @@ from tests.harness.launchers import scheduled
 from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, rows, statuses
 from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing_packages, parent
 from tests.programs import bench, start_bench
+from tests.refusals import check_refused
 
 SMALL = (
     "suite=minigrid_doorkey", "method=uer", "profile=smoke", "report=false", "evaluation.episodes=1",
@@ -152,7 +153,6 @@ def test_a_task_continues_after_its_limit_a_killed_one_is_marked_failed_and_a_ca
     lines = min((study / "jobs").glob("*.events.jsonl")).read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines if '"started"' in line] == [0, step] and step > 0
     first, second = (leases.holder(run) for run in runs[:2])
-    assert first is not None and second is not None
     for process in (first.pid, parent(second.pid), second.pid):
         os.kill(process, signal.SIGKILL)
     wait_until(lambda: slurm_cluster.queue() == [f"{number}_2 RUNNING"] and statuses(study)[0] == "failed")
@@ -259,8 +259,9 @@ def test_without_slurm_here_a_command_says_so_and_a_status_is_still_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="launcher=slurm needs sbatch, squeue, scancel, scontrol on this machine"):
-        Slurm().ready(Execution(), tmp_path)
+    check_refused(
+        "launcher=slurm needs sbatch, squeue, scancel, scontrol on this machine", Slurm().ready, Execution(), tmp_path
+    )
     with pytest.raises(UserError, match="squeue is not on this machine, so SLURM cannot be asked from here"):
         Slurm().spawn(Execution(), tmp_path).queued()
 
@@ -414,12 +415,10 @@ def test_a_path_with_a_line_break_is_refused_since_the_queue_lists_directories_l
     broken = tmp_path / "two\nlines"
     broken.mkdir()
     monkeypatch.chdir(broken)
-    with pytest.raises(UserError, match="may hold no control characters"):
-        studies.directory_of(matrix.plan(words))
+    check_refused("may hold no control characters", studies.directory_of, matrix.plan(words))
     squeue.write_text("")
     for ask in (Slurm().spawn(Execution(), broken).queued, Slurm().spawn(Execution(), broken).cancel):
-        with pytest.raises(UserError, match="lists directories line by line; rename the directory"):
-            ask()
+        check_refused("lists directories line by line; rename the directory", ask)
 
 
 def test_a_device_follows_from_the_resources_asked_for() -> None:

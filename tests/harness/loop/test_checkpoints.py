@@ -19,8 +19,7 @@ STATE = {
 def test_arrays_numbers_and_random_states_come_back_exactly(tmp_path: Path) -> None:
     checkpoints.save(tmp_path, 12, STATE)
     loaded = checkpoints.newest(tmp_path)
-    assert loaded is not None and loaded.step == 12
-    assert loaded.state["rng"] == STATE["rng"]
+    assert loaded is not None and loaded.step == 12 and loaded.state["rng"] == STATE["rng"]
     np.testing.assert_array_equal(loaded.state["weights"]["a"], STATE["weights"]["a"])
     assert loaded.state["weights"]["a"].dtype == np.float32
     assert loaded.state["weights"]["flag"].tolist() == [True, False]
@@ -46,8 +45,7 @@ def test_whoever_lost_the_run_writes_no_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["truncated", "changed", "missing"])
 def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path: Path, name: str, damage: str) -> None:
     checkpoints.save(tmp_path, 10, STATE)
-    newest = checkpoints.save(tmp_path, 20, STATE)
-    file = newest / name
+    file = checkpoints.save(tmp_path, 20, STATE) / name
     content = file.read_bytes()
     if damage == "missing":
         file.unlink()

@@ -184,8 +184,7 @@ def test_an_actor_follows_the_solver_of_each_of_its_episodes() -> None:
 
 def test_an_agent_that_is_not_labelled_as_privileged_gets_no_solver() -> None:
     suite = registry.get("suite", "minigrid_doorkey")()
-    usual = registry.get("agent", "standard")()
-    solve = solving(usual, lambda row: suite, "5x5")
+    solve = solving(registry.get("agent", "standard")(), lambda row: suite, "5x5")
     with pytest.raises(UserError, match="privileged; declare backend = 'oracle'"):
         Evaluator(lambda row: suite.make("5x5"), 1, [Streams(0)], solve=solve)(Following(), 0, [0])
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,8 +29,7 @@ def test_the_reference_episode_is_fixed_and_brings_about_every_event_between_ran
     first, second = reference(SUITE, task), reference(SUITE, task)
     assert first is not None and second is not None
     assert all(np.array_equal(array, copy) for array, copy in zip(first, second, strict=True))
-    assert len(first.expert) < SUITE.horizon(task)
-    assert first.events.any(0).all()
+    assert len(first.expert) < SUITE.horizon(task) and first.events.any(0).all()
     assert first.events[-1].tolist() == [False, False, True] and first.events[:, 2].sum() == 1
     assert not first.expert[:32].any() and first.expert[32]
     runs = np.split(first.expert, np.flatnonzero(np.diff(first.expert)) + 1)
@@ -202,7 +199,6 @@ def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train) -> None:
         assert plain == with_probes and len(plain) == 2, name
     assert read_logs(without, "probes") == [[], []]
     episode = reference(SUITE, "5x5")
-    assert episode is not None
     for rows in read_logs(probed, "probes"):
         looks = [row["step"] for row in rows if row["quantity"] == "critic"]
         assert looks == [step for step in (20, 60, 80) for _ in episode.expert]

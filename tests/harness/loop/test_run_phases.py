@@ -133,8 +133,7 @@ def test_updates_before_anything_is_stored_are_refused_by_the_phase(
 
 
 def test_a_run_is_timed_whatever_its_first_phase_is(staged_method: None, tmp_path: Path) -> None:
-    estimate = estimates.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
-    assert estimate.training > 0
+    assert estimates.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch").training > 0
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from guidebench.harness.models.questions import QuestionQueue
 from guidebench.harness.plan import config, matrix
 from guidebench.harness.run import readiness
 from guidebench.harness.streams import Streams
+from tests.refusals import check_refused
 
 ASK = Question(0, np.array([-1]), None, np.zeros((1, 0), bool), "{}", "prior", solver=lambda: 3)
 
@@ -102,8 +103,7 @@ def test_an_oracle_whose_question_holds_no_solver_says_why() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_before_any_work(words: tuple[str, ...], reason: str) -> None:
-    with pytest.raises(UserError, match=re.escape(reason)):
-        plan_cell(*words)
+    check_refused(re.escape(reason), plan_cell, *words)
 
 
 def test_a_task_whose_solver_plans_whole_episodes_is_refused_as_the_run_begins(
@@ -111,8 +111,7 @@ def test_a_task_whose_solver_plans_whole_episodes_is_refused_as_the_run_begins(
 ) -> None:
     monkeypatch.setattr(config, "_check_solver", lambda cell: None)
     words = ("suite=crafter", "method=linvit", "prior=oracle", "training.steps=2000", "seeds=[0]")
-    with pytest.raises(UserError, match=re.escape("prior=… answers with the action of the suite's solver")):
-        train(*words, packs=[(0,)])
+    check_refused(re.escape("prior=… answers with the action of the suite's solver"), train, *words, packs=[(0,)])
 
 
 def test_nothing_of_an_oracle_is_recorded_so_it_works_without_recording() -> None:

@@ -92,7 +92,6 @@ class Proxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None
         self._handling.add(task)
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError):

@@ -49,8 +49,7 @@ WHOLE_ANSWERS: dict[str, Any] = {
 
 
 def about(content: str = "", snapshots: Any = None, to: str = "planner") -> Question:
-    keys = np.zeros(1, np.int64)
-    return Question(0, keys, snapshots, np.zeros((1, 0), bool), content, to)
+    return Question(0, np.zeros(1, np.int64), snapshots, np.zeros((1, 0), bool), content, to)
 
 
 def test_every_kind_of_answer_comes_back_exactly(tmp_path: Path) -> None:
@@ -133,8 +132,7 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
 def test_a_file_with_an_answer_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
     expected, changes = HOSTILE[name]
     rows = [record._asdict() for record in judgements(0.5, 0.25)]
-    table = pa.Table.from_pylist([rows[0], rows[1] | changes], schema=schema())
-    pq.write_table(table, tmp_path / FILE)
+    pq.write_table(pa.Table.from_pylist([rows[0], rows[1] | changes], schema=schema()), tmp_path / FILE)
     check_refused(expected, answer_files.read, tmp_path / FILE)
 
 

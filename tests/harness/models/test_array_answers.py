@@ -210,22 +210,6 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
         assert len(rows(recorded_study, name)) == 2 and rows(directory, name) == rows(recorded_study, name), name
 
 
-def test_a_model_of_another_width_ends_the_run_with_the_declaration(
-    train: Callable[..., Path], glimpses: tuple[str, ...]
-) -> None:
-    says = (
-        r"guide 'glimpses' declares its answers of '(seer|reader)' as '\w+', float.. \[n, 32\], and its dialogue "
-        r"returned float32 \[\d, 16\] .*er\.model=…"
-    )
-    with pytest.raises(UserError, match=says):
-        train(*glimpses, "guide.width=32", packs=[(0, 1)])
-
-
-def test_a_width_that_is_none_is_refused_with_the_plan(glimpses: tuple[str, ...]) -> None:
-    with pytest.raises(UserError, match=r"guide 'glimpses' .* the shape of 'frames' is \(0,\)"):
-        matrix.plan([*glimpses, "guide.width=0"])
-
-
 def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_replay_says_so(
     clip: Path, tmp_path: Path
 ) -> None:

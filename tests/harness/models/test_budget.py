@@ -57,8 +57,7 @@ def test_what_a_call_really_took_counts(tmp_path: Path) -> None:
 def test_what_is_reserved_keeps_others_waiting_and_does_not_end_the_study(tmp_path: Path) -> None:
     first, second = (Budget(tmp_path / "budget.json", Limits(usd=0.1)) for _ in range(2))
     dear = Usage(calls=1, usd=0.06)
-    assert first.reserve(dear)
-    assert not second.reserve(dear)
+    assert first.reserve(dear) and not second.reserve(dear)
     first.settle(dear, Usage(calls=1, usd=0.01))
     assert second.reserve(dear)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.images import png
 from guidebench.harness.models.calls import Answer, ChatCall, EmbedCall, JudgeCall, Message, Request, Ticket, Usage
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost_arrays, merge
 from tests import programs
+from tests.refusals import check_refused
 
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.5)
 
@@ -95,8 +95,7 @@ def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Pat
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
     tell(cassette, A, ticket_of("cell/0", 3), None, "timeout")
     assert cassette.find(A, ticket_of("cell/0", 3)) == Answer(None, "timeout", TOOK, Usage(), {"mass": 0.5})
-    assert cassette.find(A, ticket_of("cell/0", 4)) is None
-    assert cassette.find(A, ticket_of("cell/1", 3)) is None
+    assert cassette.find(A, ticket_of("cell/0", 4)) is None and cassette.find(A, ticket_of("cell/1", 3)) is None
     assert cassette.find(B, ticket_of("cell/0", 3)) is None
     tell(cassette, A, ticket_of("cell/0", 4), 0.5)
     tickets = (ticket_of("cell/0", 3), ticket_of("cell/0", 5), ticket_of("cell/1", 3))
@@ -134,8 +133,7 @@ def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path:
     cassette = Cassette([elsewhere], tmp_path / "shard-1.sqlite")
     assert cassette.adopt(A, ticket_of("cell/0", 2)).value == 0.25
     cassette.close()
-    reopened = Cassette([tmp_path / "shard-1.sqlite"], None)
-    assert reopened.find(A, ticket_of("cell/0", 2)).value == 0.25
+    assert Cassette([tmp_path / "shard-1.sqlite"], None).find(A, ticket_of("cell/0", 2)).value == 0.25
     assert rows(tmp_path / "shard-1.sqlite", "SELECT key, text FROM requests") == [(A.key, A.text)]
     assert rows(tmp_path / "shard-1.sqlite", "SELECT * FROM spent") == []
 
@@ -338,16 +336,14 @@ def test_a_damaged_or_foreign_file_is_named(tmp_path: Path, damage) -> None:
     path = shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     damage(path)
     for reading in (lambda: check(path), lambda: Cassette([path], None)):
-        with pytest.raises(UserError, match=r"shard-1.sqlite( is no cassette|: no such cassette)"):
-            reading()
+        check_refused(r"shard-1.sqlite( is no cassette|: no such cassette)", reading)
 
 
 def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> None:
     shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     (tmp_path / "shard-0.sqlite").write_text("nothing of ours" * 100)
     shard(tmp_path, "2", (B, ticket_of("cell/1"), 0.5, ""))
-    with pytest.raises(UserError, match=r"shard-0.sqlite is no cassette"):
-        merge(tmp_path)
+    check_refused(r"shard-0.sqlite is no cassette", merge, tmp_path)
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(2,)]
     assert [path.name for path in files(tmp_path)] == [MERGED, "shard-0.sqlite"]
 
@@ -358,8 +354,7 @@ def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> 
 def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str) -> None:
     path = shard(tmp_path, "1", (A, ticket_of(), 0.5, ""))
     foreign(path, f"UPDATE answers SET value = '{value}'")
-    with pytest.raises(UserError, match=r"shard-1.sqlite is damaged"):
-        Cassette([path], None).find(A, ticket_of())
+    check_refused(r"shard-1.sqlite is damaged", Cassette([path], None).find, A, ticket_of())
 
 
 def vectors(number: int) -> tuple[Request, np.ndarray]:
@@ -412,8 +407,7 @@ def test_an_array_that_is_not_what_it_says_is_damage(tmp_path: Path, statement: 
     request, vector = vectors(1)
     path = shard(tmp_path, "1", (request, ticket_of(), vector, ""))
     foreign(path, statement)
-    with pytest.raises(UserError, match=rf"shard-1.sqlite is damaged .*{says}"):
-        Cassette([path], None).find(request, ticket_of())
+    check_refused(rf"shard-1.sqlite is damaged .*{says}", Cassette([path], None).find, request, ticket_of())
 
 
 def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_were(tmp_path: Path) -> None:
@@ -458,7 +452,6 @@ def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> No
 def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:
     image = np.zeros((4, 4, 3), np.uint8)
     chat_request = ChatCall((Message("user", ("what is it?", image)),)).request({"model": "tiny"}, ticket_of())
-    cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, chat_request, ticket_of(), "a key")
+    tell(Cassette([], tmp_path / "shard-1.sqlite"), chat_request, ticket_of(), "a key")
     ((text,),) = rows(tmp_path / "shard-1.sqlite", "SELECT text FROM requests")
     assert "what is it?" in text and next(iter(chat_request.images)) in text

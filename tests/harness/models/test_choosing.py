@@ -69,8 +69,7 @@ def test_the_settings_decide_by_one_recorded_answer(
     assert choice.mass == pytest.approx(0.38), "that of the question itself"
     assert choice.words == f"probability {max(probabilities):.3g} among 2, which have the mass 0.38"
     first = calls[0]
-    assert isinstance(first, ChoiceCall)
-    assert (first.prefix, first.candidates) == ("Colour:", (" red", " blue"))
+    assert isinstance(first, ChoiceCall) and (first.prefix, first.candidates) == ("Colour:", (" red", " blue"))
     assert [str(call.messages[0].content[0]) for call in calls if isinstance(call, ChoiceCall)] == [
         "The sky: clear.", *["The sky: N/A."] * ("calibrate" in settings)
     ]  # fmt: skip

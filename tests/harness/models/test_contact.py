@@ -135,8 +135,7 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
     assert len(contact.distinct(judges)) == 1
     assert len(contact.distinct([*judges, judge(url, model="other"), judge(NOBODY)])) == 3
     (cell,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells
-    scripted = contact.StudyModel("judge", "judge", cell.section("judge"))
-    assert contact.distinct([scripted]) == []
+    assert contact.distinct([contact.StudyModel("judge", "judge", cell.section("judge"))]) == []
     chats = [contact.StudyModel(form, "chat", Transformers(model="./a_model", answer=form)) for form in FORMS]
     assert contact.distinct([*chats, *chats]) == chats, "each form of answers is asked for"
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -22,6 +20,7 @@ from guidebench.harness.models.calls import ChoiceCall, EmbedCall, Message
 from guidebench.harness.models.chats.transformers_ import Transformers as ChatModel
 from guidebench.harness.models.convert import RN50, convert
 from guidebench.harness.models.embedders.transformers_ import Transformers
+from tests.refusals import check_refused
 
 
 def save_checkpoint(path: Path, value: Any) -> Path:
@@ -55,8 +54,7 @@ def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path: 
     blocked = (
         r"could run code of its author's, so it is not opened \([^()]* GLOBAL posix.mkdir [^()]*\); ask for a check"
     )
-    with pytest.raises(UserError, match=blocked):
-        convert(source, tmp_path / "out.safetensors")
+    check_refused(blocked, convert, source, tmp_path / "out.safetensors")
     source = save_checkpoint(tmp_path / "printing.pt", {"weights": torch.ones(1), "extra": print})
     with pytest.raises(
         UserError, match=r"it is not opened \(Unsupported global: GLOBAL print [^()]*\); ask for a check"
@@ -72,14 +70,14 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
         (tmp_path / "text.pt", "text.pt"),
         (save_checkpoint(tmp_path / "empty.pt", {"epoch": 3}), "holds no named tensors"),
     ):
-        with pytest.raises(UserError, match=message):
-            convert(source, tmp_path / "out.safetensors")
+        check_refused(message, convert, source, tmp_path / "out.safetensors")
 
 
 def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "out.safetensors").write_text("mine")
-    with pytest.raises(UserError, match="exists"):
-        convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
+    check_refused(
+        "exists", convert, save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors"
+    )
     assert (tmp_path / "out.safetensors").read_text() == "mine"
 
 
@@ -171,24 +169,23 @@ def test_a_model_that_is_not_converted_yet_says_how_to(tmp_path: Path, monkeypat
         r"hf download jasonyma/LIV model\.pt --local-dir \.`.*`bench models convert model\.pt liv\.safetensors`, "
         r"and name liv\.safetensors as the model"
     )
-    with pytest.raises(UserError, match=message):
-        Transformers(model="liv").ready()
+    check_refused(message, Transformers(model="liv").ready)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"there is no file liv\.safetensors; `bench models convert`"):
-        Transformers(model="liv.safetensors").ready()
+    check_refused(
+        r"there is no file liv\.safetensors; `bench models convert`", Transformers(model="liv.safetensors").ready
+    )
     save_checkpoint(tmp_path / "model.pt", {"weights": torch.ones(1), "extra": WritesOnLoad(tmp_path / "ran")})
-    with pytest.raises(UserError, match=r"model\.pt is no safetensors file; `bench models convert model\.pt"):
-        Transformers(model="model.pt").ready()
+    check_refused(
+        r"model\.pt is no safetensors file; `bench models convert model\.pt", Transformers(model="model.pt").ready
+    )
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("open_clip")
     convert(save_checkpoint(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
-    with pytest.raises(UserError, match="does not say what it is"):
-        load(Source(str(tmp_path / "out.safetensors")))
-    with pytest.raises(UserError, match="is no file"):
-        load(Source(str(tmp_path / "none.safetensors")))
+    check_refused("does not say what it is", load, Source(str(tmp_path / "out.safetensors")))
+    check_refused("is no file", load, Source(str(tmp_path / "none.safetensors")))
 
 
 def of_s3d(path: Path) -> Path:
@@ -241,8 +238,9 @@ def test_what_is_no_word_list_is_named(tmp_path: Path) -> None:
         ("bytes.txt", "decode"),
         ("no", "no file"),
     ):
-        with pytest.raises(UserError, match=message):
-            convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / name)
+        check_refused(
+            message, convert, of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / name
+        )
 
 
 def test_a_gguf_file_becomes_a_directory_that_chats_and_chooses_alike(

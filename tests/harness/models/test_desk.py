@@ -1,7 +1,7 @@
 """A desk returns an answer or a failure for each call, in bounded time and attempts, and records it first."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,31 +61,6 @@ class ScriptedModel:
 
     async def close(self) -> None:
         self.is_closed = True
-
-
-def desk_answers(path: Path, reply: object, call: Call) -> Answer:
-    """Return the result of a call whose model answers `reply`, recorded in a cassette at `path`."""
-
-    async def ask() -> Answer:
-        cassette = Cassette([], path)
-        desk = Desk(ScriptedModel(reply), {"model": "m"}, "m", cassette, None, QUICK, "record")
-        try:
-            return await desk.answer(call, ticket_of())
-        finally:
-            await desk.close()
-
-    return asyncio.run(ask())
-
-
-def test_an_answer_is_recorded_without_keys_and_with_whole_characters(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("MY_SERVER_KEY", "0123456789abcdef")
-    chat = ChatCall((Message("user", ("Hi",)),))
-    object_ = ChatCall((Message("user", ("Hi",)),), {"type": "object"})
-    text = desk_answers(tmp_path / "shard-1.sqlite", "key 0123456789abcdef \ud83d", chat)
-    structured = desk_answers(tmp_path / "shard-2.sqlite", {"0123456789abcdef": ["\udc00"]}, object_)
-    assert text.value == "key [removed] \ufffd" and structured.value == {"[removed]": ["\ufffd"]}
-    for path in tmp_path.glob("shard-*.sqlite*"):
-        assert b"0123456789abcdef" not in path.read_bytes()
 
 
 def fails(kind: str, **details) -> Failure:
@@ -304,8 +279,7 @@ def test_a_model_that_is_gone_is_left_alone_until_one_call_finds_it_back(
 
 def test_while_one_tries_others_are_not_kept_waiting(study: Study) -> None:
     policy = Policy(timeout=5, attempts=1, backoff=0.001, in_flight=4, breaker_after=1, breaker_seconds=0.0)
-    model = ScriptedModel(fails("timeout"), soon)
-    study.tell(model, [(clip(), ticket_of())], policy=policy)
+    study.tell(ScriptedModel(fails("timeout"), soon), [(clip(), ticket_of())], policy=policy)
 
     async def run() -> list[Answer]:
         desk = study.desk(ScriptedModel(fails("timeout"), soon), policy=policy)
@@ -412,13 +386,15 @@ def test_no_key_and_no_header_is_stored(study: Study, monkeypatch: pytest.Monkey
     secret, bearer = "kq7-very-secret-value", "Bearer abc.def-ghi"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
     echo = Failure("refused", f"401: key {secret}, authorization: {bearer}, sk-proj-0123456789abcdef", LOST)
-    reply = Reply(0.5, TOOK, {"served_by": f"model of {secret}"})
-    answers = study.tell(
-        ScriptedModel(echo, reply), [(clip(0), ticket_of()), (clip(1), ticket_of(ordinal=1))], limits=Limits(usd=9.0)
-    )
+    replies = Reply(0.5, TOOK, {"served_by": f"model of {secret}"}), Reply({secret: [f"{secret} \ud83d"]}, TOOK)
+    calls = clip(0), clip(1), ChatCall((Message("user", ("Hi",)),), {"type": "object"})
+    tickets = [ticket_of(ordinal=number) for number in range(3)]
+    answers = study.tell(ScriptedModel(echo, *replies), zip(calls, tickets, strict=True), limits=Limits(usd=9.0))
+    assert answers[2].value == {"[removed]": ["[removed] \ufffd"]}
     assert [answer.detail for answer in answers] == [
         {"message": "401: key [removed], authorization: [removed], [removed]"},
         {"served_by": "model of [removed]"},
+        {},
     ]
     merge(study.directory)
     stored_bytes = b"".join(path.read_bytes() for path in study.directory.rglob("*") if path.is_file())
@@ -457,19 +433,28 @@ def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_neve
     assert answer.failure == "" and answer.billed == Usage()
 
 
-def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: Study) -> None:
-    """The model answers four calls at a time."""
+def together(count: int) -> Callable[[int], Awaitable[float]]:
+    """Return a reply that a model makes once so many calls wait for it."""
     batch = asyncio.Event()
 
-    async def together(number: int) -> object:
-        if number == 4:
+    async def reply(number: int) -> float:
+        if number == count:
             batch.set()
         await batch.wait()
         return 0.25
 
+    return reply
+
+
+def full(*entries: CassetteEntry) -> None:
+    raise UserError("is the disk full?")
+
+
+def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: Study) -> None:
+    """The model answers four calls at a time."""
+
     async def run() -> list[object]:
-        desk = study.desk(ScriptedModel(then=together))
-        assert desk._cassette is not None
+        desk = study.desk(ScriptedModel(then=together(4)))
         batch_sizes: list[int] = []
         record = desk._cassette.record
 
@@ -486,23 +471,9 @@ def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: St
 
 
 def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_later(study: Study) -> None:
-    batch = asyncio.Event()
-
-    async def together(number: int) -> object:
-        if number == 2:
-            batch.set()
-        await batch.wait()
-        return 0.25
-
     async def run() -> None:
-        desk = study.desk(ScriptedModel(then=together))
-        assert desk._cassette is not None
-        record = desk._cassette.record
-
-        def full(*entries: CassetteEntry) -> None:
-            raise UserError("is the disk full?")
-
-        desk._cassette.record = full  # type: ignore[method-assign]
+        desk = study.desk(ScriptedModel(then=together(2)))
+        record, desk._cassette.record = desk._cassette.record, full  # type: ignore[method-assign]
         requests = [desk.answer(clip(number), ticket_of(ordinal=number)) for number in range(2)]
         errors = await asyncio.gather(*requests, return_exceptions=True)
         assert [str(error) for error in errors] == ["is the disk full?"] * 2
@@ -518,11 +489,6 @@ def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None
     async def run() -> bool:
         model = ScriptedModel()
         desk = study.desk(model)
-        assert desk._cassette is not None
-
-        def full(*entries: CassetteEntry) -> None:
-            raise UserError("is the disk full?")
-
         desk._cassette.record = full  # type: ignore[method-assign]
         await asyncio.gather(*(desk.answer(clip(n), ticket_of(ordinal=n)) for n in range(2)), return_exceptions=True)
         with pytest.raises(UserError, match="full"):

@@ -69,8 +69,7 @@ def asks(plugin: Any) -> Iterator[QuestionQueue]:
     plugin("talking_module", SOURCE, {"chat": "counting", "teacher": "curious"})
     suite, teacher = RegisteredPart("suite", "minigrid_doorkey"), RegisteredPart("teacher", "curious")
     voice = Voice(RegisteredPart("chat", "counting"), speaker=teacher)
-    assignment = Assignment(suite, "5x5", {"chat": voice}, {})
-    process = ModelProcess(assignment, 20.0)
+    process = ModelProcess(Assignment(suite, "5x5", {"chat": voice}, {}), 20.0)
     yield QuestionQueue(["cell/0", "cell/1"], 2, process, role="chat", kind="chat")
     process.close()
 

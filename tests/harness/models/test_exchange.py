@@ -70,7 +70,6 @@ def file(study: Path, tmp_path: Path) -> Path:
 def test_an_exported_study_answers_the_same_where_it_is_imported(study: Path, file: Path, tmp_path: Path) -> None:
     assert import_(file, tmp_path / "new") == len(CALLS)
     for answer, original in zip(find_answers(tmp_path / "new"), find_answers(study), strict=True):
-        assert answer is not None and original is not None
         assert np.array_equal(answer.value, original.value) and answer[1:] == original[1:]
     imported, original = stats(tmp_path / "new"), stats(study)
     assert imported.models[0].spent == Usage() and original.models[0].spent == Usage(
@@ -146,8 +145,7 @@ def test_a_study_that_runs_is_exported_and_counted_as_far_as_it_is(tmp_path: Pat
     assert export(tmp_path / "study", tmp_path / "calls.sqlite") == len(CALLS)
     counts = stats(tmp_path / "study")
     writing.close()
-    assert counts == stats(tmp_path / "study")
-    assert stats(tmp_path / "calls.sqlite").models[0].answers.calls == 4
+    assert counts == stats(tmp_path / "study") and stats(tmp_path / "calls.sqlite").models[0].answers.calls == 4
 
 
 def test_questions_are_counted_once_and_models_apart(study: Path) -> None:
@@ -167,7 +165,6 @@ def test_a_cassette_tells_digests_licences_and_prices_of_its_models(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     smollm2, hosted = recipes.recipe("smollm2_135m"), recipes.recipe("gpt-4o")
-    assert smollm2 is not None and hosted is not None
     cassette = Cassette([], tmp_path / "models" / "shard-1.sqlite")
     identities = {"small": {"digest": smollm2.digest}, "gpt-4o": {"model": "gpt-4o", "digest": "no digest"}, "x": {}}
     for number, (name, identity) in enumerate(identities.items()):
@@ -188,10 +185,8 @@ def test_a_cassette_tells_digests_licences_and_prices_of_its_models(
 
 
 def test_an_export_replaces_nothing_and_leaves_nothing_behind(study: Path, file: Path) -> None:
-    with pytest.raises(UserError, match=r"calls.sqlite is there already"):
-        export(study, file)
-    with pytest.raises(UserError, match=r"nowhere holds no recorded calls"):
-        export(study.parent / "nowhere", study.parent / "new.sqlite")
+    check_refused(r"calls.sqlite is there already", export, study, file)
+    check_refused(r"nowhere holds no recorded calls", export, study.parent / "nowhere", study.parent / "new.sqlite")
     assert sorted(path.name for path in study.parent.iterdir()) == ["calls.sqlite", "study"]
 
 
@@ -322,8 +317,7 @@ def test_a_file_whose_layout_is_not_ours_is_not_read_at_all(file: Path, tmp_path
         lambda: import_(file, tmp_path / "new"), lambda: stats(file), lambda: export(file, tmp_path / "again"),
         lambda: study_models.named_sources(models),
     ):  # fmt: skip
-        with pytest.raises(UserError, match=r"calls\.sqlite is no cassette"):
-            reading()
+        check_refused(r"calls\.sqlite is no cassette", reading)
     assert not (tmp_path / "new").exists()
 
 
@@ -338,8 +332,7 @@ def test_a_damaged_page_is_found_before_anything_is_taken(file: Path, tmp_path: 
     content = bytearray(file.read_bytes())
     content[4_200:8_000] = bytes(3_800)
     file.write_bytes(bytes(content))
-    with pytest.raises(UserError, match=r"calls.sqlite"):
-        import_(file, tmp_path / "new")
+    check_refused(r"calls.sqlite", import_, file, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -348,8 +341,7 @@ def test_a_damaged_layout_is_named_wherever_it_is_met(file: Path, tmp_path: Path
     """The file's SQL is then not valid UTF-8, nor is SQLite's message about it."""
     file.write_bytes(file.read_bytes().replace(text, text[:-3] + b"\xff" + text[-2:]))
     for reading in (lambda: import_(file, tmp_path / "new"), lambda: stats(file), lambda: export_of(file, tmp_path)):
-        with pytest.raises(UserError, match=r"is no cassette, or"):
-            reading()
+        check_refused(r"is no cassette, or", reading)
     assert not (tmp_path / "new").exists()
 
 
@@ -362,8 +354,7 @@ def export_of(file: Path, root: Path) -> int:
 def test_a_file_that_takes_for_ever_is_let_go(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassette_checks, "SECONDS", 0.0)
     monkeypatch.setattr(cassette_checks, "SPEED", 2.0**60)
-    with pytest.raises(UserError, match=r"calls.sqlite: looking at it takes longer than"):
-        import_(file, tmp_path / "new")
+    check_refused(r"calls.sqlite: looking at it takes longer than", import_, file, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -416,8 +407,7 @@ def test_keys_leave_no_study(study: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert b"0123456789abcdef" not in (tmp_path / "calls.sqlite").read_bytes()
     assert b"you sent [removed]" in (tmp_path / "calls.sqlite").read_bytes()
     change(study / "models" / "shard-1.sqlite", "UPDATE requests SET text = text || '0123456789abcdef'")
-    with pytest.raises(UserError, match=r"questions recorded in .* hold the value of A_SERVER_KEY"):
-        export(study, tmp_path / "more.sqlite")
+    check_refused(r"questions recorded in .* hold the value of A_SERVER_KEY", export, study, tmp_path / "more.sqlite")
     assert not (tmp_path / "more.sqlite").exists()
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.errors import BudgetReached
 from guidebench.harness.models import budget, grants
 from guidebench.harness.models.budget import Budget, Limits
 from guidebench.harness.models.calls import Usage
 from guidebench.harness.models.grants import Grants
 from tests import programs
+from tests.refusals import check_refused
 
 CALL = Usage(calls=1, seconds=2.0, usd=0.01)
 
@@ -161,8 +162,7 @@ def test_a_process_that_gave_no_sign_of_life_spends_nothing_more(
     (other / ".lease" / "2").write_text(
         "held{}"
     )  # another process judged it dead, as a command that settles the budget does
-    with pytest.raises(UserError, match="could give no sign of life"):
-        late.reserve(CALL)
+    check_refused("could give no sign of life", late.reserve, CALL)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,7 @@ def test_a_process_that_gave_no_sign_of_life_spends_nothing_more(
 def test_a_file_that_is_no_grant_is_named(tmp_path: Path, content: str) -> None:
     first = open_grants(tmp_path, calls=10)
     (tmp_path / "grants" / "1").write_text(content)
-    with pytest.raises(UserError, match=r"1 (is not what this program wrote|cannot be read as JSON)"):
-        first.reserve(CALL)
+    check_refused(r"1 (is not what this program wrote|cannot be read as JSON)", first.reserve, CALL)
 
 
 def test_a_grant_whose_reply_was_lost_is_this_process_s_own_and_one_of_another_is_not(
@@ -200,5 +199,4 @@ def test_a_disk_without_hard_links_is_named(tmp_path: Path, monkeypatch: pytest.
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr("os.link", refuse)
-    with pytest.raises(UserError, match="its file system makes no hard links; choose another output=…"):
-        first.reserve(CALL)
+    check_refused("its file system makes no hard links; choose another output=…", first.reserve, CALL)

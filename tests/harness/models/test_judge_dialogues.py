@@ -109,8 +109,7 @@ def test_its_answers_are_the_arrays_that_the_dialogue_makes_and_it_reads_the_pro
         ((_, _, answer),) = asks.due(2)
     finally:
         process.close()
-    assert answer.value.dtype == np.float32
-    assert answer.value.tolist() == pytest.approx([11 / 100 + 1 / 10] * 3)
+    assert answer.value.dtype == np.float32 and answer.value.tolist() == pytest.approx([11 / 100 + 1 / 10] * 3)
 
 
 def test_it_is_asked_for_no_clips_so_it_has_no_log_of_them_and_no_probe(watching_method: None) -> None:

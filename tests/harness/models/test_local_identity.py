@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.models import exchange, study_models
+from guidebench.harness.models import study_models
 from guidebench.harness.plan import matrix
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.run import study
@@ -33,49 +33,8 @@ def encoder(tiny: Callable[..., Path], tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny("sentence_bert"), tmp_path / "encoder"))
 
 
-def overwrite(folder: Path) -> None:
-    """Replace all weights of a model by noise."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    file = folder / "model.safetensors"
-    torch.manual_seed(1)
-    save_file({name: torch.randn_like(tensor) for name, tensor in load_file(file).items()}, file, {"format": "pt"})
-
-
 def rows(directory: Path) -> list[bytes]:
     return [path.read_bytes() for name in RUN_FILES for path in sorted(directory.glob(f"*/*/*/seed-*/{name}"))]
-
-
-def test_answers_of_equal_weights_are_shared_and_those_of_other_weights_refused(
-    train: Callable[..., Path], encoder: Path, tmp_path: Path
-) -> None:
-    first = train(*WORDS, f"text_embedder.model={encoder}", packs=[(0,)])
-    study_models.settle(study_models.folder(first))
-    assert [model.answers.calls > 0 for model in exchange.stats(first).models] == [True]
-    replay = {"mode": "replay", "cassette": str(first)}
-    copied = Path(shutil.copytree(encoder, tmp_path / "copy"))
-    replayed = train(*WORDS, f"text_embedder.model={copied}", packs=[(0,)], models=replay)
-    assert rows(replayed) == rows(first) and len(rows(first)) == len(RUN_FILES)
-    ids = [[path.parent.name for path in directory.glob("*/*/*/cell.json")] for directory in (first, replayed)]
-    assert ids[0] == ids[1] and len(ids[0]) == 1
-    words = [*WORDS, "profile=smoke", f"text_embedder.model={encoder}"]
-    (before,) = matrix.plan(words).cells
-    overwrite(encoder)
-    (after,) = matrix.plan(words).cells
-    assert after.id != before.id
-    model_digests = [cell.section("text_embedder").digest for cell in (before, after)]
-    with pytest.raises(
-        UserError, match=rf"text_embedder\.model={encoder} .*{model_digests[0]}.*{model_digests[1]} now"
-    ):
-        study.carry_out(matrix.plan([*words, f"output={first}"]))
-    anew = [f"output={tmp_path / 'anew'}", f"models.cassette={first}", "models.mode=replay"]
-    with pytest.raises(
-        UserError,
-        match=rf"no recorded call in the role 'text_embedder' .*{model_digests[1]}, only of {model_digests[0]}",
-    ):
-        study.carry_out(matrix.plan([*words, *anew]))
-    assert not (tmp_path / "anew").exists()
 
 
 def test_a_study_that_was_recorded_by_the_name_of_its_model_replays_under_its_old_id(

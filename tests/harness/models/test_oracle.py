@@ -22,6 +22,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.run import estimates
 from guidebench.harness.streams import Streams
 from tests.logs import log_rows
+from tests.refusals import check_refused
 
 # A guide asks its critic about stretches of ten steps. An oracle gets the measures; a scripted chat reports only
 # what it sees of the question.
@@ -189,8 +190,7 @@ def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(
 def test_an_unknown_name_is_told_with_the_known_ones(
     criticised_method: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted'"):
-        plan_cell("critic=scriptet")
+    check_refused("unknown chat 'scriptet'; did you mean 'scripted'", plan_cell, "critic=scriptet")
     with pytest.raises(UserError, match=r"critic=scripted_critic .scripted. stands for no foundation model"):
         from guidebench.harness.models import single_calls
 
@@ -269,8 +269,7 @@ def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_a
         asks.submit(Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", "critic", measures=measured), 1)
     state = asks.state(0)
     assert ["measures" in item for item in state["asks"]] == [True, False]
-    resumed = QuestionQueue(["cell/0"], 5, backend, role="critic", kind="chat")
-    resumed.load_state(0, state)
+    QuestionQueue(["cell/0"], 5, backend, role="critic", kind="chat").load_state(0, state)
     assert len(answers) == 4 and answers[3] is None
     assert np.array_equal(answers[2], measures) and answers[2].dtype == np.float32
 
@@ -290,5 +289,4 @@ def test_an_agent_that_wants_measures_of_a_task_without_any_is_refused(
 ) -> None:
     monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, cell: "")
     words = ("method=criticised", "suite=classic", "task=CartPole-v1", "training.steps=1500", "seeds=[0]")
-    with pytest.raises(UserError, match="an oracle of the cell reads measures, and the task has none"):
-        train(*words, packs=[(0,)])
+    check_refused("an oracle of the cell reads measures, and the task has none", train, *words, packs=[(0,)])

@@ -80,8 +80,7 @@ def process(plugin, tmp_path: Path) -> Iterator[Callable[..., ModelProcess]]:
 
     def start(behaviour: str = "", **options: Any) -> ModelProcess:
         voice = Voice(RegisteredPart("judge", "odd", {"behaviour": behaviour, "flag": str(tmp_path / "flag")}))
-        assignment = Assignment(SUITE, "5x5", {"judge": voice}, {})
-        processes.append(ModelProcess(assignment, 60.0, **options))
+        processes.append(ModelProcess(Assignment(SUITE, "5x5", {"judge": voice}, {}), 60.0, **options))
         return processes[-1]
 
     yield start
@@ -137,8 +136,7 @@ def test_a_process_tells_what_its_model_holds_of_a_gpu(process, behaviour: str, 
 
 
 def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
-    memory = Memory().with_(Memory(2.5, 4.0)).with_(Memory(2.0, 3.0)).with_(Memory())
-    assert memory == (2.0, 4.0)
+    assert Memory().with_(Memory(2.5, 4.0)).with_(Memory(2.0, 3.0)).with_(Memory()) == (2.0, 4.0)
 
 
 def test_the_working_directory_is_not_searched_for_modules(process, tmp_path, monkeypatch) -> None:
@@ -262,5 +260,4 @@ def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: 
 
 def test_a_short_clip_repeats_its_first_frame_on_the_left() -> None:
     frames = np.array([[1], [2]], np.uint8)
-    assert padded(frames, 4).ravel().tolist() == [1, 1, 1, 2]
-    assert padded(frames, 2).ravel().tolist() == [1, 2]
+    assert padded(frames, 4).ravel().tolist() == [1, 1, 1, 2] and padded(frames, 2).ravel().tolist() == [1, 2]

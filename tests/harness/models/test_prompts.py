@@ -48,5 +48,4 @@ def test_a_request_holds_title_tasks_examples_and_the_closing_sentence() -> None
     tasks = {"a": "open the {door}", "b": "open the  {door}\n", "c": "close it"}
     text = prompts.request("Doors", tasks, {"Keys": "Is it {seen}?"})
     assert "The suite: Doors\n" in text and prompts.CLOSING in text
-    assert "- a, b: open the {door}\n- c: close it" in text
-    assert "For Keys:\n  Is it {seen}?" in text
+    assert "- a, b: open the {door}\n- c: close it" in text and "For Keys:\n  Is it {seen}?" in text

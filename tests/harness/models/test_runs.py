@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness.errors import UserError
 from tests.conftest import require
 from tests.logs import log_rows
 
@@ -65,9 +64,3 @@ def test_a_recorded_run_replays_to_the_byte_when_the_model_is_gone(train, model:
     assert all("mass" in row for row in lines(recorded_run, "judgements"))
     last = lines(replayed, "ledger")[-1]
     assert last["billed_calls"] == 0 and last["calls"] > 12 and last["images"] == 8 * last["calls"]
-
-
-def test_what_was_never_recorded_is_an_error_in_replay(train, model, recorded_run) -> None:
-    command = (*SETTINGS, f"judge.model={model}")
-    with pytest.raises(UserError, match=r"step \d+: question \d+ .* was never recorded"):
-        train(*command, "seeds=[3]", packs=[(3,)], models={"mode": "replay", "cassette": str(recorded_run)})

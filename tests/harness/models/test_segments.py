@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.models import cassette, exchange
 from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, files, merge
 from guidebench.harness.models.segments import Segmented
 from guidebench.harness.records.leases import Fenced
 from tests.harness.models.test_cassette import TOOK, A, B, question, rows, tell, ticket_of
+from tests.refusals import check_refused
 
 IMAGE = {"d" * 64: b"png"}
 
@@ -119,8 +119,7 @@ def test_an_image_is_published_once(tmp_path: Path, study: Path) -> None:
 def test_a_shard_that_cannot_be_copied_names_it_and_is_kept(
     tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = Machine(tmp_path / "1", study)
-    process = machine.process()
+    process = Machine(tmp_path / "1", study).process()
     tell(process, A, ticket_of(), 0.25)
 
     def full(*_: object) -> None:
@@ -128,8 +127,7 @@ def test_a_shard_that_cannot_be_copied_names_it_and_is_kept(
 
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "copyfile", full)
-        with pytest.raises(UserError, match=r"shard-cell-.*cannot be written \(No space left on device\); make room"):
-            process.publish()
+        check_refused(r"shard-cell-.*cannot be written \(No space left on device\); make room", process.publish)
     process.publish()
     assert shards(study) == ["000001.sqlite"]
 
@@ -137,5 +135,4 @@ def test_a_shard_that_cannot_be_copied_names_it_and_is_kept(
 def test_a_damaged_shard_of_the_cell_is_named(tmp_path: Path, study: Path) -> None:
     study.mkdir(parents=True)
     (study / "shard-cell-1.sqlite").write_bytes(np.random.default_rng(0).bytes(5_000))
-    with pytest.raises(UserError, match=r"shard-cell-1.sqlite is no cassette"):
-        Machine(tmp_path / "1", study).process()
+    check_refused(r"shard-cell-1.sqlite is no cassette", Machine(tmp_path / "1", study).process)

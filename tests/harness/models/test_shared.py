@@ -52,8 +52,7 @@ def test_a_process_outlives_the_signal_that_ends_its_task_until_its_answers_are_
     study: Path, server: str
 ) -> None:
     judge = process(study, server)
-    assert ask_judge(judge, 0) == 1.0
-    assert judge.pid is not None
+    assert ask_judge(judge, 0) == 1.0 and judge.pid is not None
     os.kill(judge.pid, signal.SIGTERM)  # a scheduler sends it to every process of a task
     assert ask_judge(judge, 1) == 1.0
     scratch = Path(judge._scratch)

@@ -20,7 +20,6 @@ from guidebench.harness.models.calls import Call, ChatCall, Message, Reply, Tick
 from guidebench.harness.models.cassette import Cassette, merge
 from guidebench.harness.models.desk import Desk, Policy
 from guidebench.harness.models.spending import Account
-from guidebench.harness.records import leases
 from tests import programs
 from tests.harness.models.canned import completion, serving
 from tests.logs import log_rows
@@ -201,26 +200,6 @@ def test_a_run_that_is_stopped_inside_an_evaluation_reports_what_was_made_before
     failed = len(server.failing)
     assert ledger["billed_calls"] == ledger["calls"] + failed == server.posts, "no call was lost, and none made twice"
     assert ledger["questions"] == sum(trial["steps"] for trial in log_rows(next(study.glob("*/*/*/seed-*")), "trials"))
-
-
-def test_the_counts_of_a_command_agree_although_its_worker_is_killed(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = tmp_path / "study"
-
-    def kill() -> None:
-        (run,) = study.glob("*/*/*/seed-0")
-        holder = leases.holder(run)
-        assert holder is not None
-        os.kill(holder.pid, signal.SIGKILL)
-
-    server.at = {20: kill}
-    words = ("profile=smoke", "workers=1", "models.budget_calls=10000", "report=false", f"output={study}")
-    done = programs.bench("run", *acting_run(server), *words)
-    assert "was killed (SIGKILL)" in done.out + done.err and done.code == 0, done.out + done.err
-    assert assert_equal_counts(study, server, capsys)["first calls"] == 1
-    assert cli.main(["models", "stats", str(study)]) == 0
-    assert f"{server.posts - 1} for the runs, 1 before training" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_clips_of_probes_are_counted_apart(

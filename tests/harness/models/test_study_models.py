@@ -91,8 +91,7 @@ def test_a_budget_that_is_set_late_counts_what_was_spent_before(tmp_path: Path) 
     cassette.close()
     study_models.check(Models(budget_calls=8), directory, [judge("judge=openai", SERVER)])
     account = Budget(directory / study_models.BUDGET, Limits(calls=8))
-    assert account.spent == {"usd": 0.5, "calls": 7, "seconds": 0.0}
-    assert account.reserve(Usage(calls=1))
+    assert account.spent == {"usd": 0.5, "calls": 7, "seconds": 0.0} and account.reserve(Usage(calls=1))
     with pytest.raises(BudgetReached, match="7 calls are spent"):
         account.reserve(Usage(calls=2))
     account.close()

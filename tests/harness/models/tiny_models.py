@@ -146,19 +146,22 @@ def perception_lm(
     return _save(PerceptionLMForConditionalGeneration, config, processor, directory)
 
 
+def _towers() -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return the tokenizer of a CLIP, the settings that both of its towers have, and those of its tower of texts."""
+    around = ("<|startoftext|>", "<|endoftext|>")
+    words = tokenizer(list(around), eos=around[1], pad=around[1], bos=around[0], around=around)
+    shared = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    ends = {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
+    return words, shared, shared | ends | {"vocab_size": len(words), "max_position_embeddings": 64}
+
+
 @_once
 def clip(directory: Path) -> Path:
     """Write a CLIP that embeds images of 28 x 28 pixels and texts as 16 numbers."""
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor
 
-    around = ("<|startoftext|>", "<|endoftext|>")
-    words = tokenizer(list(around), eos=around[1], pad=around[1], bos=around[0], around=around)
-    side = {"height": 28, "width": 28}
+    (words, shared, text), side = _towers(), {"height": 28, "width": 28}
     processor = CLIPProcessor(CLIPImageProcessor(size={"shortest_edge": 28}, crop_size=side), words)
-    shared: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-    shared |= {"num_attention_heads": 2}
-    text = shared | {"vocab_size": len(words), "max_position_embeddings": 64}
-    text |= {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
     config = CLIPConfig(
         text_config=text, vision_config=shared | {"image_size": 28, "patch_size": 14}, projection_dim=16
     )
@@ -170,14 +173,8 @@ def xclip(directory: Path) -> Path:
     """Write an X-CLIP that embeds videos of 8 frames of 32 x 32 pixels and texts as 16 numbers."""
     from transformers import VideoMAEImageProcessor, XCLIPConfig, XCLIPModel, XCLIPProcessor
 
-    around = ("<|startoftext|>", "<|endoftext|>")
-    words = tokenizer(list(around), eos=around[1], pad=around[1], bos=around[0], around=around)
-    side = {"height": 32, "width": 32}
+    (words, shared, text), side = _towers(), {"height": 32, "width": 32}
     processor = XCLIPProcessor(VideoMAEImageProcessor(size={"shortest_edge": 32}, crop_size=side), words)
-    shared: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-    shared |= {"num_attention_heads": 2}
-    text = shared | {"vocab_size": len(words), "max_position_embeddings": 64}
-    text |= {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
     vision = shared | {"image_size": 32, "patch_size": 16, "num_frames": 8, "drop_path_rate": 0.0}
     vision |= {"mit_hidden_size": 16, "mit_intermediate_size": 32, "mit_num_attention_heads": 2}
     config = XCLIPConfig(text_config=text, vision_config=vision, projection_dim=16, prompt_num_attention_heads=2)
@@ -417,8 +414,7 @@ def tokenizer(
                     merges.append((joined, following))
                     vocabulary.append(joined + following)
                 joined += following
-    model = models.BPE(vocab={token: at for at, token in enumerate(vocabulary)}, merges=merges)
-    bpe = Tokenizer(model)
+    bpe = Tokenizer(models.BPE(vocab={token: at for at, token in enumerate(vocabulary)}, merges=merges))
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     bpe.add_special_tokens(special)

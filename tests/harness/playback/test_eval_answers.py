@@ -1,7 +1,5 @@
 """Answers that earlier re-evaluations of a run have recorded are checked before they are read."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

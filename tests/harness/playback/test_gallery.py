@@ -113,8 +113,7 @@ def test_failures_come_first_and_a_success_last() -> None:
         return [result.episode for result in gallery.chosen_results(results(successes, number))]
 
     assert chosen_episodes({0, 1}) == [2, 3, 4, 5, 6, 0] and EPISODES == 6
-    assert chosen_episodes(set()) == [0, 1, 2, 3, 4, 5]
-    assert chosen_episodes(set(range(10))) == [0, 1, 2, 3, 4, 5]
+    assert chosen_episodes(set()) == [0, 1, 2, 3, 4, 5] and chosen_episodes(set(range(10))) == [0, 1, 2, 3, 4, 5]
     assert chosen_episodes({0}, 2) == [1, 0]
 
 
@@ -331,8 +330,7 @@ def test_what_a_model_answered_while_the_agent_acted_stands_from_there_on() -> N
         3: "planner: find a tree · judge: P(yes) 0.50",
         5: "planner: goal cut it · judge: P(yes) 0.50",
     }
-    assert words((0, np.zeros(4))) == {3: "judge: P(yes) 0.50"}
-    assert words((0, None))[0] == "planner: no answer"
+    assert words((0, np.zeros(4))) == {3: "judge: P(yes) 0.50"} and words((0, None))[0] == "planner: no answer"
 
 
 def test_a_caption_is_one_line_of_bounded_length() -> None:

@@ -20,6 +20,7 @@ from guidebench.harness.logs import Column, Log, count, describes_episodes, show
 from guidebench.harness.playback import log_clips
 from guidebench.harness.playback.log_clips import RunLog, unpacked
 from guidebench.harness.records.clips import FORMS, Clip, plain
+from tests.refusals import check_refused
 
 FRAME_LOG = Log("one frame", {"step": count("s"), "episode": count("e"), "frame": count("f"),
                          "weight": Column(float, "w"), "snapshot": Column(str, "s", optional=True)})  # fmt: skip
@@ -128,8 +129,7 @@ def test_a_snapshot_has_exactly_the_bytes_of_its_task() -> None:
     ],
 )
 def test_any_other_snapshot_is_refused_by_name(text: str, says: str) -> None:
-    with pytest.raises(UserError, match=f"^{PLACE}: .*({says})"):
-        unpacked(text, 2, PLACE)
+    check_refused(f"^{PLACE}: .*({says})", unpacked, text, 2, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,7 @@ def test_a_log_that_does_not_fit_is_refused(tmp_path: Path, row: dict[str, Any],
 def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "moments", rows(0))
     monkeypatch.setattr(log_clips, "FILE", 100)
-    with pytest.raises(UserError, match="at most 100 are read"):
-        draw_episodes(tmp_path)
+    check_refused("at most 100 are read", draw_episodes, tmp_path)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from guidebench.harness.models.calls import ChatCall, Message
 from guidebench.harness.playback.log_clips import RunLog, question_clips
 from guidebench.harness.records.clips import FORMS, Clip, plain
 from tests.harness.playback.test_log_clips import snapshots, write
+from tests.refusals import check_refused
 
 QUESTION_LOG = Log("a question", {"step": count("s"), "episode": count("e"), "role": Column(str, "r"),
                            "asked": Column(str, "a"), "snapshot": Column(str, "s")})  # fmt: skip
@@ -101,8 +102,7 @@ def test_a_log_that_does_not_fit_is_refused_by_name(tmp_path: Path, changes: dic
 
 def test_a_question_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "questions", [rows(2), rows(2)])
-    with pytest.raises(UserError, match="episode 2: the question in the role 'planner' is there twice"):
-        draw_questions(tmp_path)
+    check_refused("episode 2: the question in the role 'planner' is there twice", draw_questions, tmp_path)
 
 
 def test_a_part_that_makes_no_call_is_refused(tmp_path: Path) -> None:
@@ -114,5 +114,4 @@ def test_a_part_that_makes_no_call_is_refused(tmp_path: Path) -> None:
             return nothing
 
     write(tmp_path, "questions", [rows(0)])
-    with pytest.raises(UserError, match="makes no call"):
-        draw_questions(tmp_path, Silent())
+    check_refused("makes no call", draw_questions, tmp_path, Silent())

@@ -202,7 +202,6 @@ class NetworkDisk:
     def _request(self, path: str) -> Machine:
         """Send a request; other processes run meanwhile, perhaps for a long time. Return the client's machine."""
         me = process()
-        assert me is not None
         me.rest(self._delay() if self.random.random() < self.held_up else 0.0)
         if self.random.random() < STALE and path not in self._failed:
             self._failed.add(path)
@@ -254,7 +253,6 @@ class NetworkDisk:
 
     def _process_identity(self, pid: int) -> str:
         me = process()
-        assert me is not None
         processes = [other for other in self.processes if other.machine is me.machine and other.pid == pid]
         return f"{pid} 1" if processes and not (processes[0].killed or processes[0].ended) else ""
 

@@ -47,8 +47,7 @@ def test_an_attempt_begins_with_a_copy_and_writes_of_a_late_worker_do_not_reach_
 def test_a_copy_that_was_interrupted_is_no_attempt(run: Path) -> None:
     (run / ".attempt-2").mkdir()
     (run / ".attempt-2" / "half").write_text("")
-    assert attempts.newest(run) == 0
-    assert "half" not in files(attempts.begin(run, 2))
+    assert attempts.newest(run) == 0 and "half" not in files(attempts.begin(run, 2))
 
 
 @pytest.mark.parametrize("killed_after", [0, 1, 2, 3])
@@ -82,8 +81,7 @@ def test_a_finished_attempt_is_moved_also_after_a_kill(
     assert {name: text for name, text in files(run).items() if not name.startswith(".")} == {
         "metrics.parquet": "new", "policy.safetensors": "new", "run.json": FINISHED,
     }  # fmt: skip
-    assert attempts.publish(run, 0)
-    assert attempts.newest(run) == 0 and (run / ".lease" / "1").exists()
+    assert attempts.publish(run, 0) and attempts.newest(run) == 0 and (run / ".lease" / "1").exists()
 
 
 @pytest.mark.parametrize("status", ['{"status": "running"}', "[]", "{", ""])
@@ -220,5 +218,4 @@ def test_an_attempt_that_is_newer_than_the_published_one_is_not_deleted(
     (run / "run.json").write_text(FINISHED)
     attempts.begin(run, 5)
     monkeypatch.setattr(attempts, "newest", lambda run: 0)
-    assert attempts.publish(run, 0)
-    assert (run / "attempt-5" / "metrics.jsonl").exists()
+    assert attempts.publish(run, 0) and (run / "attempt-5" / "metrics.jsonl").exists()

@@ -4,7 +4,6 @@ nobody."""
 import errno
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -76,8 +75,7 @@ def assert_refused(directory: Path, reason: str | None = None) -> None:
 def test_a_lease_is_held_by_one_and_free_once_it_is_released(disk: Disk, tmp_path: Path) -> None:
     first = acquire_lease(tmp_path)
     assert first.held() and leases.holder(tmp_path).pid == os.getpid()  # type: ignore[union-attr]
-    with pytest.raises(LeaseHeld, match=rf"run {tmp_path} is being written by another process \(pid {os.getpid()}\)"):
-        acquire_lease(tmp_path)
+    assert_refused(tmp_path, rf"run {tmp_path} is being written by another process \(pid {os.getpid()}\)")
     first.release()
     assert not first.held() and leases.holder(tmp_path) is None
     second = acquire_lease(tmp_path)
@@ -112,18 +110,6 @@ def test_another_machine_follows_when_signs_of_life_end_whatever_the_clocks_say(
     first_lease.release()  # which must not free the other's lease
     disk.on(OTHER_MACHINE)
     assert second.held() and leases.holder(tmp_path) is not None
-
-
-def test_a_holder_that_gives_signs_of_life_is_never_followed(disk: Disk, tmp_path: Path) -> None:
-    lease = acquire_lease(tmp_path)
-    for _ in range(30):
-        disk.on(THIS_MACHINE)
-        disk.now += BEAT
-        lease.beat()
-        disk.on(OTHER_MACHINE)
-        with pytest.raises(LeaseHeld):
-            acquire_lease(tmp_path)
-    assert [path.name for path in (tmp_path / ".lease").iterdir()] == ["1"]
 
 
 def test_a_holder_fences_itself_before_another_may_follow(disk: Disk, tmp_path: Path) -> None:
@@ -164,8 +150,7 @@ def test_a_stale_listing_cannot_give_an_epoch_twice(
     for epochs in ([], [1], [1, 2, 3]):
         with monkeypatch.context() as patched:
             patched.setattr(leases, "_epochs", lambda folder, epochs=epochs: epochs)
-            with pytest.raises(LeaseHeld):
-                acquire_lease(tmp_path)
+            assert_refused(tmp_path)
             disk.on(THIS_MACHINE)
             holder.beat()
             disk.on(OTHER_MACHINE)
@@ -201,8 +186,7 @@ def test_on_a_disk_without_links_an_epoch_is_made_exclusively_too(
 
     monkeypatch.setattr(leases.os, "link", refused)
     lease = acquire_lease(tmp_path)
-    with pytest.raises(LeaseHeld):
-        acquire_lease(tmp_path)
+    assert_refused(tmp_path)
     lease.release()
     assert acquire_lease(tmp_path).held()
 
@@ -245,8 +229,7 @@ def process(directory: Path, *preparation: str) -> Iterator[subprocess.Popen[str
 
 def test_the_lease_of_a_process_that_was_killed_here_is_free_at_once_and_its_directory_goes_on(tmp_path: Path) -> None:
     with process(tmp_path) as holder:
-        with pytest.raises(LeaseHeld, match=rf"pid {holder.pid}\)"):
-            acquire_lease(tmp_path)
+        assert_refused(tmp_path, rf"pid {holder.pid}\)")
         holder.kill()
         holder.wait()
         lease = acquire_lease(tmp_path)
@@ -262,8 +245,7 @@ def test_a_process_of_another_machine_keeps_its_lease_by_its_thread_and_loses_it
     with process(tmp_path, *elsewhere) as holder:
         until = time.monotonic() + 2.6
         while time.monotonic() < until:
-            with pytest.raises(LeaseHeld):
-                acquire_lease(tmp_path)
+            assert_refused(tmp_path)
             time.sleep(0.1)
         holder.kill()
         holder.wait()
@@ -292,8 +274,7 @@ def test_a_holder_that_is_on_time_learns_that_it_was_followed(disk: Disk, tmp_pa
 
 def test_an_epoch_that_cannot_be_read_counts_as_held(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / ".lease" / "1").mkdir(parents=True)  # opening it fails although it exists
-    with pytest.raises(LeaseHeld, match=r"pid unknown.*\.lease/1 cannot be read: Is a directory"):
-        acquire_lease(tmp_path)
+    assert_refused(tmp_path, r"pid unknown.*\.lease/1 cannot be read: Is a directory")
     assert leases.holder(tmp_path) is not None
 
 
@@ -302,14 +283,10 @@ def test_what_lies_in_place_of_a_lease_is_read_within_a_limit_and_told_in_one_li
     lease.parent.mkdir()
     with lease.open("wb") as file:
         file.truncate(2**40)  # of no blocks: to read it whole would take all memory
-    with pytest.raises(
-        LeaseHeld, match=r"/1 cannot be read: it has 1,099,511,627,776 bytes, and a lease at most 4,096"
-    ):
-        acquire_lease(tmp_path)
+    assert_refused(tmp_path, "/1 cannot be read: it has 1,099,511,627,776 bytes, and a lease at most 4,096")
     lease.unlink()
     os.mkfifo(lease)
-    with pytest.raises(LeaseHeld, match="cannot be read: it is a FIFO, a socket or a device, and no regular file"):
-        acquire_lease(tmp_path)
+    assert_refused(tmp_path, "cannot be read: it is a FIFO, a socket or a device, and no regular file")
     lease.unlink()
     lease.write_bytes(
         b"held" + json.dumps({"machine": "m", "process": "p", "host": ODD, "pid": 1, "attempt": 0}).encode()
@@ -413,7 +390,6 @@ def test_what_forgets_its_lease_frees_it(tmp_path: Path) -> None:
     lease = acquire_lease(tmp_path)
     del lease
     assert acquire_lease(tmp_path).held()
-    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.parametrize("offset", [-3600.0, 3600.0])

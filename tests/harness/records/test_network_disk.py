@@ -1,7 +1,5 @@
 """On a simulated network disk one worker at a time writes a run, which is never lost and finishes once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,8 +73,7 @@ def trains(home: Path, watch: Watch) -> None:
     """Train a run as a worker does, from its last checkpoint to its end: rows, checkpoints, evaluations, status."""
     me: Any = process()
     cell: Any = SimpleNamespace(directory=str(home.parent.relative_to(home.parents[1])))
-    job = Job("study", str(home.parents[1]), {}, (0,))
-    leased_runs = worker._take(job, cell, lambda event: None)
+    leased_runs = worker._take(Job("study", str(home.parents[1]), {}, (0,)), cell, lambda event: None)
     if not leased_runs:
         return
     ((run, lease),) = leased_runs.values()

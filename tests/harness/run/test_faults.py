@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from guidebench.harness.commands import cli
 from guidebench.harness.errors import Notice, Stopped, UserError
 from guidebench.harness.loop import checkpoints
+from guidebench.harness.records.leases import Lease
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false")
 TINY = (
@@ -66,8 +66,7 @@ def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
     stderr)."""
 
     def run(*overrides: str) -> tuple[int, str, str]:
-        code = cli.main(["run", *SMOKE, *overrides])
-        return (code, *capsys.readouterr())
+        return (cli.main(["run", *SMOKE, *overrides]), *capsys.readouterr())
 
     return run
 
@@ -141,21 +140,12 @@ def test_errors_of_many_runs_fit_on_one_screen(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_first(bench, tmp_path: Path) -> None:
     study = tmp_path / "study"
-    program = (
-        "import sys; from pathlib import Path; from guidebench.harness.records.leases import Lease\n"
-        "lock = Lease(Path(sys.argv[1]), 'study'); lock.acquire(); print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", program, str(study)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        code, _, err = bench(f"output={study}")
-        assert code == 2 and err.count("\n") == 1
-        assert f"study {study} is being written by another process (pid {holder.pid})" in err and "output=…" in err
-        assert not (study / "study.json").exists()
-        holder.kill()
-    from guidebench.harness.records.leases import Lease
-
-    Lease(study, "study").acquire()  # a lock ends with its process, however that ended
+    lease = Lease(study, "study")
+    lease.acquire()
+    code, _, err = bench(f"output={study}")
+    assert code == 2 and err.count("\n") == 1 and not (study / "study.json").exists()
+    assert f"study {study} is being written by another process (pid {os.getpid()})" in err and "output=…" in err
+    lease.release()
 
 
 STEPS = ("method=per", "training.steps=160", *TINY)
@@ -219,8 +209,7 @@ def cut(path: Path, size: int) -> None:
 
 
 def offsets(study: Path, step: int) -> dict[str, int]:
-    checkpoint = checkpoints.load(only(study, f"*/*/*/seed-0/checkpoint-{step:010d}"))
-    return checkpoint.state["offsets"]
+    return checkpoints.load(only(study, f"*/*/*/seed-0/checkpoint-{step:010d}")).state["offsets"]
 
 
 def test_half_a_line_after_the_checkpoint_is_dropped(train, undisturbed, damaged_study: Path, recwarn) -> None:

@@ -1,7 +1,5 @@
 """What a pilot prints of a guided method's run: its metrics of guidance and its entropy, and no score."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

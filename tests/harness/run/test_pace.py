@@ -16,8 +16,7 @@ def test_a_pace_is_that_of_the_last_minute() -> None:
     for second in range(1, 201):  # 100 steps/s for 100 seconds, then 10 steps/s
         now = float(second)
         paces.append(tell(1_000 + 100 * min(second, 100) + 10 * max(0, second - 100)))
-    assert paces[0] == paces[99] == 100.0
-    assert paces[129] == pytest.approx((30 * 100 + 30 * 10) / 60)
+    assert paces[0] == paces[99] == 100.0 and paces[129] == pytest.approx((30 * 100 + 30 * 10) / 60)
     assert paces[199] == pytest.approx(10.0)
 
 

@@ -1,7 +1,5 @@
 """A pilot: what is planned at each difficulty, and what follows from the runs' files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +18,7 @@ from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import pilot, study
 from guidebench.harness.run.pilot import PilotPlan
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+from tests.refusals import check_refused
 
 DIFFICULTIES: Mapping[str, Mapping[str, Any]] = {
     "short": {"task": "5x5", "profile": "smoke", "training.steps": 600, "learner.dqn.lr": 1e-3},
@@ -94,22 +93,19 @@ def test_the_baseline_and_references_run_alone_and_the_guided_methods_once(reque
     assert short["uer"].cells[0].settings["evaluation.every"].value == 300
     assert short["random"].cells[0].settings["evaluation.every"].value == 600  # evaluated once
     guided = request_.guided_plans("short")["vlm_rb"]
-    assert guided.seeds == (10_000,)
-    assert guided.execution.answers
+    assert guided.seeds == (10_000,) and guided.execution.answers
     words = [f"{key}={setting}" for key, setting in DIFFICULTIES["short"].items()]
     typed = matrix.plan(["suite=minigrid_doorkey", *words, "method=vlm_rb", *request_.words])
     assert guided.cells[0].id == typed.cells[0].id
 
 
 def test_a_word_that_no_method_has_is_refused_before_anything_runs(request_: PilotPlan) -> None:
-    with pytest.raises(UserError, match=r"learner\.rate"):
-        replace(request_, words=("learner.rate=1",)).check()
+    check_refused(r"learner\.rate", replace(request_, words=("learner.rate=1",)).check)
 
 
 def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score_is_read(request_: PilotPlan) -> None:
     levels, ranked = pilot.carry_out(request_, train(request_))  # guided runs succeed at no rate: NaN
-    assert [level.scores.why_not for level in levels][:2] == ["", ""]
-    assert "too easy" in levels[2].scores.why_not
+    assert [level.scores.why_not for level in levels][:2] == ["", ""] and "too easy" in levels[2].scores.why_not
     assert levels[0].scores.random == pytest.approx(0.05)
     assert [candidate.name for candidate in ranked] == ["short", "long"]
     lines = levels[0].guides["vlm_rb"]
@@ -119,15 +115,12 @@ def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score
 
     recommendation = pilot.recommend(request_, levels, ranked, workers=2)
     record = recommendation.claims
-    assert record is not None
-    assert record.difficulty == "short"
-    assert record.delta == 0.2
-    assert record.n == recommendation.needed
+    assert record is not None and record.difficulty == "short"
+    assert record.delta == 0.2 and record.n == recommendation.needed
     # one seed of uer, vlm_rb with its placebo, and per
     assert record.hours == pytest.approx(record.n * 400 / 2 / 3600, rel=1e-3)
     first, second = record.claims
-    assert (first.primary, second.primary) == (True, False)
-    assert first.first == ("method=vlm_rb", "judge=sprite")
+    assert (first.primary, second.primary) == (True, False) and first.first == ("method=vlm_rb", "judge=sprite")
     assert first.second == ("method=uer",)
     placebo = ("method=vlm_rb", "models=placebo", "models.placebo=answers-vlm_rb.parquet", "judge.delay=64")
     assert first.placebo == placebo  # its answers count as late as the judge's
@@ -136,17 +129,14 @@ def test_the_cheapest_difficulty_in_the_range_is_recommended_and_no_guided_score
     assert [file.name for file in files] == ["pilot.json", "answers-vlm_rb.parquet", "claims.json"]
     assert claims.read(files[-1]) == record
     pilot_record = json.loads(files[0].read_text())
-    assert pilot.digest(pilot_record) == record.pilot
-    assert pilot_record["levels"][0]["baseline"] == [0.3, 0.5, 0.4]
+    assert pilot.digest(pilot_record) == record.pilot and pilot_record["levels"][0]["baseline"] == [0.3, 0.5, 0.4]
 
 
 def test_hours_that_hold_fewer_seeds_state_the_difference_that_these_find(request_: PilotPlan) -> None:
     levels, ranked = pilot.carry_out(request_, train(request_))
     recommendation = pilot.recommend(replace(request_, hours=0.01), levels, ranked, workers=1)
-    assert recommendation.needed > recommendation.seeds == 5
-    assert recommendation.claims is not None
-    assert recommendation.claims.n == 5
-    assert recommendation.claims.delta > 0.2
+    assert recommendation.needed > recommendation.seeds == 5 and recommendation.claims is not None
+    assert recommendation.claims.n == 5 and recommendation.claims.delta > 0.2
 
 
 def test_seeds_that_find_no_possible_difference_recommend_no_study(
@@ -155,15 +145,13 @@ def test_seeds_that_find_no_possible_difference_recommend_no_study(
     monkeypatch.setitem(RATES, "short", (0.1, 0.9, 0.5))
     monkeypatch.setitem(RATES, "long", (0.1, 0.9, 0.5))
     levels, ranked = pilot.carry_out(request_, train(request_))
-    recommendation = pilot.recommend(replace(request_, hours=0.01), levels, ranked, workers=1)
-    assert recommendation.claims is None
+    assert pilot.recommend(replace(request_, hours=0.01), levels, ranked, workers=1).claims is None
     assert [file.name for file in pilot.write(request_, levels, None)] == ["pilot.json"]
 
 
 def test_edited_claims_stay(request_: PilotPlan) -> None:
     levels, ranked = pilot.carry_out(request_, train(request_))
     record = pilot.recommend(request_, levels, ranked, workers=2).claims
-    assert record is not None
     pilot.write(request_, levels, replace(record, n=record.n + 1))  # as if somebody had edited them
     assert "claims.json" not in [file.name for file in pilot.write(request_, levels, record)]
     assert claims.read(request_.directory / "claims.json").n == record.n + 1
@@ -186,13 +174,11 @@ def test_a_run_that_failed_ends_the_pilot_with_its_error(request_: PilotPlan) ->
         outcome = study.look(plan)
         return replace(outcome, runs=tuple(replace(run, status="failed", error="no memory") for run in outcome.runs))
 
-    with pytest.raises(UserError, match="no memory"):
-        pilot.carry_out(request_, fail)
+    check_refused("no memory", pilot.carry_out, request_, fail)
 
 
 def test_a_suite_without_the_difficulty_is_refused(request_: PilotPlan) -> None:
-    with pytest.raises(UserError, match="shrt"):
-        pilot.checked_difficulties("minigrid_doorkey", ["shrt"])
+    check_refused("shrt", pilot.checked_difficulties, "minigrid_doorkey", ["shrt"])
     assert pilot.checked_difficulties("minigrid_doorkey", []) == tuple(DIFFICULTIES)
 
 

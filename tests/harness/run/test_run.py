@@ -46,8 +46,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Exit]:
 
 def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     directory, done = study
-    assert done.err == ""
-    assert done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
+    assert done.err == "" and done.out.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.out
     table = done.out.split("study: 6 finished")[1]
     rows = {line.split("  ")[1] for line in table.splitlines() if line.startswith("  ") and line.count("  ") > 3}
     assert {"uer", "per", "vlm_rb · sprite"} <= rows, "row names do not repeat the profile"
@@ -195,8 +194,7 @@ def test_from_python_the_same_study_and_its_rows_as_a_data_frame(tmp_path: Path)
         ("per", 4), ("per", 9), ("uer", 4), ("uer", 9),
     ]  # fmt: skip
     episodes = results.load(done.directory)
-    assert len(episodes) == 2 * 2 * 4
-    assert set(EVALUATION) <= set(episodes.columns)
+    assert len(episodes) == 2 * 2 * 4 and set(EVALUATION) <= set(episodes.columns)
     assert set(zip(episodes["method"], episodes["seed"], strict=True)) == {
         (run.cell.names.method, run.seed) for run in done.runs
     }

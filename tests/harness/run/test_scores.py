@@ -1,7 +1,5 @@
 """Scores of a finished run: which evaluations count, by which weights, and which quantities there are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +42,7 @@ def test_area_final_and_late_weigh_the_evaluations(run: RunDirectory) -> None:
 def test_the_variance_is_that_of_the_weighted_means_of_episodes(run: RunDirectory) -> None:
     of_mean = np.var((0, 1), ddof=1) / 2  # at steps 200 and 500; the others do not vary
     late = scores.run_score(run, claim_score("late success"), SUCCESS)
-    assert late.variance == pytest.approx(2 * of_mean / 9)
-    assert late.share == pytest.approx(3 * (1 / 9) / 2)
+    assert late.variance == pytest.approx(2 * of_mean / 9) and late.share == pytest.approx(3 * (1 / 9) / 2)
     assert late.seconds == 2.0  # of a worker that trained two seeds
 
 

@@ -1,7 +1,5 @@
 """A command whose processes are stopped (SIGSTOP) names them and continues or ends; no process is left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -39,7 +37,6 @@ class Command:
         """Wait until a worker has a checkpoint, and return the worker and the process beside it."""
         scheduled.wait_until(lambda: [*self.study.glob("*/*/*/seed-0/checkpoint-*")], describe=lambda: self.out)
         holder = leases.holder(next(self.study.glob("*/*/*/seed-0")))
-        assert holder is not None
         (beside,) = (process for process in group(holder.pid) if process != holder.pid)
         return holder.pid, beside
 

@@ -1,10 +1,7 @@
 """Pre-training stages: the cells of a command, where their runs begin, and that kills change nothing."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +23,7 @@ from guidebench.harness.run.estimates import hours
 from guidebench.harness.run.worker import work
 from guidebench.reports.summary import comparability
 from tests import programs
+from tests.refusals import check_refused
 
 BASE = ("suite=classic", "task=CartPole-v1", "profile=smoke")
 METHOD = (*BASE, "method=uer")
@@ -52,7 +50,6 @@ def cell(*words: str) -> Cell:
 def test_the_id_of_a_cell_includes_its_stage_s() -> None:
     plain, staged, longer = cell("pretraining=none"), cell(), cell("pretraining.training.steps=700")
     assert plain.stage is None and len({plain.id, staged.id, longer.id}) == 3
-    assert staged.stage is not None and longer.stage is not None
     assert (staged.stage.names.method, longer.stage.steps) == ("per", 700)
     (alone,) = matrix.plan([*BASE, "method=per"]).cells
     assert staged.stage.id == alone.id  # a stage is a cell like any other
@@ -66,7 +63,6 @@ def test_a_stage_comes_first_and_methods_share_it() -> None:
 
 def test_a_stage_takes_over_what_is_said_of_suite_agent_and_learner_and_words_for_parts_that_only_it_has() -> None:
     staged = cell("learner.hidden=[8]", "training.steps=700", "replay.alpha=0.3")
-    assert staged.stage is not None
     assert staged.settings["learner.hidden"].value == staged.stage.settings["learner.hidden"].value == (8,)
     assert staged.stage.steps != staged.steps == 700
     assert "replay.alpha" not in staged.settings and staged.stage.settings["replay.alpha"].value == 0.3
@@ -75,7 +71,6 @@ def test_a_stage_takes_over_what_is_said_of_suite_agent_and_learner_and_words_fo
 
 def test_words_of_a_stage_come_before_those_it_takes_over() -> None:
     staged = cell("learner.lr=0.1", "pretraining.learner.lr=0.2")
-    assert staged.stage is not None
     assert (staged.settings["learner.lr"].value, staged.stage.settings["learner.lr"].value) == (0.1, 0.2)
 
 
@@ -101,8 +96,7 @@ def test_a_word_that_a_method_of_the_command_has_goes_to_no_stage() -> None:
 
 
 def test_a_word_that_the_stage_s_own_word_replaces_is_an_error() -> None:
-    with pytest.raises(UserError, match=r"replay\.alpha"):
-        cell("replay.alpha=0.3", "pretraining.replay.alpha=0.5")
+    check_refused(r"replay\.alpha", cell, "replay.alpha=0.3", "pretraining.replay.alpha=0.5")
 
 
 def test_what_a_stage_does_not_take_over_is_told_of_each() -> None:
@@ -138,16 +132,14 @@ def test_a_sweep_over_a_stage_s_setting_gives_a_cell_for_each() -> None:
     ],
 )
 def test_a_stage_that_cannot_be_is_named_while_the_command_is_planned(words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        cell(*words)
+    check_refused(message, cell, *words)
 
 
 def test_a_stage_whose_network_is_another_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     plan = matrix.plan([*STAGED, *TINY, "pretraining.learner.hidden=[9]", f"output={tmp_path}"])
-    with pytest.raises(
-        UserError, match=r"the stage has \S+ of shape \[\S+ 9\], and the network of 'uer' has \S+ of shape"
-    ):
-        study.carry_out(plan)
+    check_refused(
+        r"the stage has \S+ of shape \[\S+ 9\], and the network of 'uer' has \S+ of shape", study.carry_out, plan
+    )
     assert not list(tmp_path.glob("classic/*"))
 
 
@@ -202,8 +194,7 @@ def test_what_is_not_kept_begins_at_random(done: study.Study, tmp_path: Path) ->
     random = {name for name, parameters in agent.parameters(0).items() if np.array_equal(parameters, before[name])}
     assert copied == {"head.0.weight", "head.0.bias"} and random >= {name for name in policy if name not in copied}
     stages.check(replace(staged, keeps=("head.0",)))
-    with pytest.raises(UserError, match=r"begins with 'tail' \(known: head\)"):
-        stages.check(replace(staged, keeps=("head.0", "tail")))
+    check_refused(r"begins with 'tail' \(known: head\)", stages.check, replace(staged, keeps=("head.0", "tail")))
 
 
 def test_reports_count_the_steps_of_stages(done: study.Study) -> None:
@@ -228,7 +219,6 @@ def job_of(done: study.Study, directory: Path) -> Job:
 def test_a_seed_whose_stage_failed_fails_alone(done: study.Study, tmp_path: Path) -> None:
     job, home = job_of(done, tmp_path / "copy"), StudyDirectory(tmp_path / "copy")
     staged = done.runs[2].cell
-    assert staged.stage is not None
     home.run(staged.stage.directory, 1).update(status="failed", error="Traceback\nValueError: no luck")
     events: list[dict[str, object]] = []
     work(job, events.append, lambda: False)
@@ -242,7 +232,6 @@ def test_a_seed_whose_stage_failed_fails_alone(done: study.Study, tmp_path: Path
 def test_a_run_waits_for_a_stage_that_was_stopped(done: study.Study, tmp_path: Path) -> None:
     job, home = job_of(done, tmp_path / "copy"), StudyDirectory(tmp_path / "copy")
     staged = done.runs[2].cell
-    assert staged.stage is not None
     for seed in (0, 1):
         home.run(staged.stage.directory, seed).update(status="stopped")
     with pytest.raises(Stopped, match="is not finished"):
@@ -253,21 +242,19 @@ def test_a_run_waits_for_a_stage_that_was_stopped(done: study.Study, tmp_path: P
 def test_a_stage_without_its_policy_names_the_file(done: study.Study, tmp_path: Path) -> None:
     job = job_of(done, tmp_path / "copy")
     staged = done.runs[2].cell
-    assert staged.stage is not None
     (tmp_path / "copy" / staged.stage.directory / "seed-1" / stages.POLICY).unlink()
-    with pytest.raises(UserError, match=r"seed-1/policy.safetensors is missing.*train the stage anew"):
-        work(job, lambda event: None, lambda: False)
+    check_refused(
+        r"seed-1/policy.safetensors is missing.*train the stage anew", work, job, lambda event: None, lambda: False
+    )
 
 
 def test_a_stage_that_was_trained_anew_is_refused_for_runs_that_began_before(done: study.Study, tmp_path: Path) -> None:
     shutil.copytree(done.directory, tmp_path / "copy")
     staged = done.runs[2].cell
-    assert staged.stage is not None
     policy = tmp_path / "copy" / staged.stage.directory / "seed-0" / stages.POLICY
     policy.write_bytes(policy.read_bytes() + b" ")
     words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'copy'}"]
-    with pytest.raises(UserError, match=r"seed 0 of \S+ began from another policy than \S+ holds now"):
-        study.carry_out(matrix.plan(words))
+    check_refused(r"seed 0 of \S+ began from another policy than \S+ holds now", study.carry_out, matrix.plan(words))
 
 
 def test_an_estimate_counts_that_a_run_waits_for_its_stage() -> None:
@@ -275,33 +262,3 @@ def test_an_estimate_counts_that_a_run_waits_for_its_stage() -> None:
     plain = {"timed": 1.0}
     assert hours._scheduled(costs, [None, None], 1, 2, plain) < hours._scheduled(costs, [None, 0], 1, 2, plain)
     assert hours._scheduled(costs, [None, 0], 1, 1, plain) == pytest.approx(7200.0)
-
-
-def run_bytes(directory: Path) -> dict[str, bytes]:
-    names = ("evaluations.parquet", "policy.safetensors")
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for name in names
-        for path in directory.glob(f"*/*/*/seed-*/{name}")
-    }
-
-
-@pytest.mark.release
-def test_kills_in_a_stage_and_after_it_change_no_byte(done: study.Study, tmp_path: Path) -> None:
-    words = [*BASE, *TINY, "method=uer,relo", "pretraining=per", f"output={tmp_path / 'killed'}", "report=false"]
-    command = ["run", *words, "checkpoint_every=100", "workers=1"]
-    moments = iter([("per", "started"), ("uer", "started")])
-    moment = next(moments)
-    for _ in range(6):
-        process = programs.start_bench(*command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        for line in process.stdout:
-            if moment and f"{moment[0]} " in line and line.rstrip().endswith(moment[1]):
-                os.killpg(process.pid, signal.SIGKILL)
-                moment = next(moments, ())  # type: ignore[arg-type]
-                break
-        process.stdout.read()
-        process.wait(240)
-        if process.returncode == 0:
-            break
-    assert process.returncode == 0 and not moment
-    assert run_bytes(tmp_path / "killed") == run_bytes(done.directory) and len(run_bytes(done.directory)) == 12

@@ -1,7 +1,5 @@
 """Equal tuning: which entries run, and how the words that did best enter the claims."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +10,10 @@ import pytest
 
 from guidebench.harness import claims
 from guidebench.harness.claims import Claims
-from guidebench.harness.errors import UserError
 from guidebench.harness.plan.matrix import Plan
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study, tuning
+from tests.refusals import check_refused
 
 CLAIMS: dict[str, Any] = {
     "claims": [
@@ -70,12 +68,9 @@ def test_the_words_that_did_best_enter_their_row_and_change_the_seeds(path: Path
         "models.placebo=answers.parquet",
         "replay.lambda_max=0.75",
     )
-    assert claims.read(path) == tuned
-    assert tuned.seeds != record.seeds
-    assert tuned.tuning is not None
-    assert tuned.tuning.runs == 4
-    with pytest.raises(UserError, match="tuned already"):
-        tuning.trials(tuned, path, ())
+    assert claims.read(path) == tuned and tuned.seeds != record.seeds
+    assert tuned.tuning is not None and tuned.tuning.runs == 4
+    check_refused("tuned already", tuning.trials, tuned, path, ())
 
 
 def test_tuning_seeds_are_neither_of_pilots_nor_of_studies(path: Path) -> None:
@@ -85,13 +80,11 @@ def test_tuning_seeds_are_neither_of_pilots_nor_of_studies(path: Path) -> None:
 
 def test_claims_without_grids_say_how_to_add_them(path: Path) -> None:
     record: Claims = replace(claims.read(path), tuning=None)
-    with pytest.raises(UserError, match='"grids"'):
-        tuning.trials(record, path, ())
+    check_refused('"grids"', tuning.trials, record, path, ())
 
 
 def test_an_entry_that_sweeps_is_refused(path: Path) -> None:
     fields = json.loads(path.read_text())
     fields["tuning"]["grids"]["method=uer"][0] = ["learner.lr=1e-4,1e-5"]
     path.write_text(json.dumps(fields))
-    with pytest.raises(UserError, match="describes 2 cells"):
-        tuning.trials(claims.read(path), path, ())
+    check_refused("describes 2 cells", tuning.trials, claims.read(path), path, ())

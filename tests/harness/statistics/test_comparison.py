@@ -188,6 +188,5 @@ def test_an_equivalence_test_at_a_smaller_error_has_a_wider_interval() -> None:
     """Four equal runs beside four: the smallest one-sided p is 1 / 70, below .05 and not below .01."""
     near = Sample(LOW.scores / 100)
     usual, strict = (statistics.equivalence(near, near, 0.2, level) for level in (0.95, 0.99))
-    assert usual.p == strict.p == pytest.approx(1 / 70)
-    assert usual.is_equivalent and not strict.is_equivalent
+    assert usual.p == strict.p == pytest.approx(1 / 70) and usual.is_equivalent and not strict.is_equivalent
     assert strict.difference.low <= usual.difference.low

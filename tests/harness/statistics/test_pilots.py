@@ -1,7 +1,5 @@
 """Pilots: the range, the bound of the deviation, the number of seeds, and what choosing by a pilot does to a test."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
@@ -28,8 +26,7 @@ def pilot(*scores: float, expert: float = 1.0, random: float = 0.0, is_rate: boo
 
 
 def test_a_difficulty_is_in_the_range_where_the_baseline_neither_fails_nor_masters_it() -> None:
-    assert not pilot(0.3, 0.4, 0.5).why_not
-    assert "too hard" in pilot(0.0, 0.1, 0.2).why_not
+    assert not pilot(0.3, 0.4, 0.5).why_not and "too hard" in pilot(0.0, 0.1, 0.2).why_not
     assert "too easy" in pilot(0.9, 1.0, 0.8).why_not
     assert "expert reaches 0.70" in pilot(0.5, 0.5, 0.5, expert=0.7).why_not
     assert "random actions reach 0.20" in pilot(0.5, 0.5, 0.5, random=0.2).why_not
@@ -38,10 +35,8 @@ def test_a_difficulty_is_in_the_range_where_the_baseline_neither_fails_nor_maste
 
 def test_a_score_that_is_no_rate_counts_from_random_to_expert() -> None:
     returns = pilot(40.0, 50.0, 60.0, expert=90.0, random=10.0, is_rate=False)
-    assert returns.position == pytest.approx(0.5)
-    assert returns.delta == pytest.approx(0.2 * 80)
-    assert not returns.why_not
-    assert "no better than random" in replace(returns, expert=10.0).why_not
+    assert returns.position == pytest.approx(0.5) and returns.delta == pytest.approx(0.2 * 80)
+    assert not returns.why_not and "no better than random" in replace(returns, expert=10.0).why_not
     without_solver = replace(returns, expert=float("nan"))
     assert without_solver.why_not == "no expert and no greatest score"
     assert replace(without_solver, bounds=(0.0, 90.0)).position == pytest.approx(0.5)
@@ -86,8 +81,7 @@ def test_the_cheapest_study_comes_first_and_others_are_left_out() -> None:
 
 def runs(mean: float, seeds: int, rng: np.random.Generator) -> Sample:
     """Return synthetic runs: their true rates vary by SIGMA between seeds, and EPISODES episodes estimate each."""
-    rates = np.clip(rng.normal(mean, SIGMA, seeds), 0, 1)
-    scores = rng.binomial(EPISODES, rates)[:, None] / EPISODES
+    scores = rng.binomial(EPISODES, np.clip(rng.normal(mean, SIGMA, seeds), 0, 1))[:, None] / EPISODES
     return Sample(scores, scores * (1 - scores) / (EPISODES - 1))
 
 
@@ -179,5 +173,4 @@ def test_choosing_by_the_largest_difference_of_a_pilot_inflates_it() -> None:
         if chosen is not None and chosen.claims is not None:
             verdict = verdict_of(chosen.claims, true_mean(piloted, chosen), effect)
             by_baseline.append(float(verdict.contrast.difference.estimate))
-    assert np.mean(by_difference) > 1.6 * effect
-    assert abs(np.mean(by_baseline) - effect) < 0.015
+    assert np.mean(by_difference) > 1.6 * effect and abs(np.mean(by_baseline) - effect) < 0.015

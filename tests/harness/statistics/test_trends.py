@@ -44,8 +44,7 @@ def test_an_interval_holds_the_changes_that_are_not_rejected() -> None:
         shifted = [list(of - change * position / 3) for of, position in zip(scores, positions, strict=True)]
         return trends.p_value(trends.changes(positions, groups(*shifted)))
 
-    assert 0 < low < 0.6 < high
-    assert all(rejects(p(change)) for change in (low - 1e-3, high + 1e-3, 0.0))
+    assert 0 < low < 0.6 < high and all(rejects(p(change)) for change in (low - 1e-3, high + 1e-3, 0.0))
     assert not any(rejects(p(change)) for change in np.linspace(low + 1e-3, high - 1e-3, 20))
 
 
@@ -57,8 +56,7 @@ def test_few_runs_cannot_tell_and_few_episodes_widen() -> None:
     noisy = [run._replace(variances=np.full(run.scores.shape, 4.0)) for run in runs]
     # change 4 with a standard error of sqrt(4 runs × (1/4)² × 4) × 2 = 2: z = 2
     of = trends.changes(np.arange(3.0), noisy)
-    assert of.error == pytest.approx(2)
-    assert trends.p_value(of) == pytest.approx(2 * stats.norm.sf(2))
+    assert of.error == pytest.approx(2) and trends.p_value(of) == pytest.approx(2 * stats.norm.sf(2))
     assert trends.interval(of).low == pytest.approx(4 - 2 * stats.norm.isf(0.025))
 
 

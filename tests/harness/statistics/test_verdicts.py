@@ -16,7 +16,6 @@ LOW, MIDDLE, HIGH = (sample(*(np.arange(5) / 100 + shift)) for shift in (0.1, 0.
 
 def finding(pair: Pair, sign: int = 1, delta: float = 0.2, error: float = 0.05) -> str:
     (verdict,) = verdicts.verdicts([ClaimScores(pair, sign, True)], error, delta)
-    assert verdict is not None
     return verdict.finding
 
 

@@ -24,8 +24,7 @@ def tensorboard(study: Path, stores: Path) -> list[TrackedRun]:
         board.Reload()
         series = {tag: [(event.step, event.value) for event in board.Scalars(tag)] for tag in board.Tags()["scalars"]}
         (text,) = board.Tensors("settings/text_summary")
-        settings = json.loads(text.tensor_proto.string_val[0].decode())
-        runs.append(TrackedRun(series, settings))
+        runs.append(TrackedRun(series, json.loads(text.tensor_proto.string_val[0].decode())))
     return runs
 
 

@@ -16,6 +16,7 @@ from guidebench.harness.run import queues
 from guidebench.harness.trackers import following
 from tests import programs
 from tests.harness.trackers.test_points import CELL, append_rows
+from tests.refusals import check_refused
 
 PLUGIN = '''
 import json
@@ -147,8 +148,7 @@ def test_two_processes_do_not_follow_with_one_tracker(study: Path) -> None:
     ):
         following.Following(study, "notebook")
     (study.parent / "file").touch()
-    with pytest.raises(UserError, match=r"cannot be written .* --offsets DIR"):
-        following.Following(study, "notebook", study.parent / "file")
+    check_refused(r"cannot be written .* --offsets DIR", following.Following, study, "notebook", study.parent / "file")
 
 
 def test_mistakes_are_named(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,8 +180,7 @@ def test_a_tracker_that_slept_sends_and_notes_nothing_once_another_process_follo
     (study / ".trackers/notebook/.lease/2").write_bytes(b"held{}")  # another machine took over
     before = (study / ".trackers/notebook/offsets.json").read_bytes()
     for act in (slept.look, lambda: slept.__exit__(None, None, None)):
-        with pytest.raises(UserError, match="which follows the study now"):
-            act()
+        check_refused("which follows the study now", act)
     assert (study / ".trackers/notebook/offsets.json").read_bytes() == before
     assert not (study / "notebook.jsonl").exists()
 
@@ -207,8 +206,7 @@ def test_following_goes_on_while_a_scheduler_has_jobs(study: Path, monkeypatch: 
 
     monkeypatch.setattr(queues, "of", of)
     monkeypatch.setattr(track_, "QUEUE_EVERY", 0.1)
-    assert cli.main(["track", str(study), "--to", "notebook", "--follow"]) == 0
-    assert lines(study) == SENT
+    assert cli.main(["track", str(study), "--to", "notebook", "--follow"]) == 0 and lines(study) == SENT
 
 
 def test_following_ends_with_the_study_and_shows_what_came_meanwhile(study: Path) -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +7,10 @@ import pytest
 import torch
 
 from guidebench.harness import registry
-from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import gguf_files
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
+from tests.refusals import check_refused
 
 MESSAGES = [{"role": "user", "content": "Yes or no?"}]
 
@@ -69,8 +67,7 @@ def test_a_damaged_or_hostile_file_is_named(
 ) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(change((tiny("gguf") / "model.gguf").read_bytes()))
-    with pytest.raises(UserError, match=f"model.gguf.*{message}"):
-        gguf_files.header(file)
+    check_refused(f"model.gguf.*{message}", gguf_files.header, file)
 
 
 @pytest.mark.parametrize(("offset", "message"), [(0, "shares bytes with"), (2**40, "no GGUF file that can be read")])
@@ -83,15 +80,13 @@ def test_arrays_that_share_bytes_or_lie_outside_are_refused(
     dimensions = struct.unpack_from("<I", original, place)[0]
     place += 4 + 8 * dimensions + 4
     (tmp_path / "model.gguf").write_bytes(original[:place] + struct.pack("<Q", offset) + original[place + 8 :])
-    with pytest.raises(UserError, match=message):
-        gguf_files.header(tmp_path / "model.gguf")
+    check_refused(message, gguf_files.header, tmp_path / "model.gguf")
 
 
 def test_an_unknown_architecture_is_named(tiny: Callable[..., Path], tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes((tiny("gguf") / "model.gguf").read_bytes().replace(b"llama", b"lamma"))
-    with pytest.raises(UserError, match=r"model.gguf.*lamma"):
-        load(Source(str(file), dtype="float32"))
+    check_refused(r"model.gguf.*lamma", load, Source(str(file), dtype="float32"))
 
 
 @pytest.mark.parametrize(

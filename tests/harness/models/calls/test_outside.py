@@ -24,6 +24,7 @@ from guidebench.harness.parts import AgentPart, AskingPart
 from guidebench.harness.plan import answering, config, matrix
 from guidebench.harness.plan.names import Chosen
 from guidebench.reports.runs import calls as pages
+from tests.refusals import check_refused
 
 PACKAGE = '''
 """Images and labels in, probabilities out; a model that tells colours by their mean."""
@@ -213,8 +214,7 @@ def test_a_strangers_answer_is_held_to_the_same_check(colours: Any, tmp_path: Pa
     exchange.export(tmp_path / "study", tmp_path / "calls.sqlite")
     with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as db, db:
         db.execute(statement)
-    with pytest.raises(UserError, match=says):
-        exchange.import_(tmp_path / "calls.sqlite", tmp_path / "new")
+    check_refused(says, exchange.import_, tmp_path / "calls.sqlite", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -274,24 +274,7 @@ def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: An
         UserError, match=r"the guide makes calls of kind 'classify'.*embedder 'transformers' answers only"
     ):
         answering.check(parts_with(Puts, "transformers"))
-    with pytest.raises(UserError, match="unknown call 'listen'"):
-        answering.check(parts_with(Unknown, "colours"))
-
-
-def test_two_parts_do_not_lead_dialogues_in_one_role(colours: Any) -> None:
-    @dataclass(frozen=True)
-    class Talking(AgentPart):
-        """An agent that asks the same embedder as its guide."""
-
-        version: ClassVar[int] = 1
-        needs: ClassVar[Mapping[str, str]] = {**AgentPart.needs, **Asks.needs}
-        dialogue = Asks.dialogue
-
-    registry.register.agent("talking")(Talking)
-    with pytest.raises(
-        UserError, match="the guide and the agent both have a dialogue with the embedder in the role 'em"
-    ):
-        answering.check(parts_with(Asks, "transformers", "talking"))
+    check_refused("unknown call 'listen'", answering.check, parts_with(Unknown, "colours"))
 
 
 def test_two_parts_share_a_role_in_which_they_have_the_same_dialogue(colours: Any) -> None:
@@ -345,5 +328,4 @@ def test_a_call_that_is_not_whole_is_left_out_and_says_what_it_lacks(
     plugin: Callable[..., Path], change: tuple[str, str], says: str
 ) -> None:
     plugin("colours", PACKAGE.replace(*change), {"call": "classify"})
-    with pytest.raises(UserError, match=f"call 'classify' is broken and cannot be used: .*{says}"):
-        registry.get("call", "classify")
+    check_refused(f"call 'classify' is broken and cannot be used: .*{says}", registry.get, "call", "classify")

@@ -1,16 +1,12 @@
 """The chat `openai`: its settings, and calls that go through a desk to a server on loopback."""
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.execution import Models
-from guidebench.harness.models import study_models
-from guidebench.harness.models.calls import Answer, Call, ChatCall, EmbedCall, Message, Ticket
+from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, Message
 from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.cell_views import cell_view
 from tests.conftest import require
@@ -42,31 +38,6 @@ def test_without_a_key_it_says_what_to_set_and_what_else_there_is(monkeypatch: p
     with pytest.raises(UserError, match=r"chat\.base_url=.*set OPENAI_API_KEY.*chat=scripted"):
         OpenAI().ready()
     OpenAI(base_url="http://127.0.0.1:9/v1").ready()
-
-
-def test_its_calls_are_sent_recorded_and_replayed(tmp_path: Path) -> None:
-    bodies: list[dict[str, Any]] = []
-
-    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
-        bodies.append(body)
-        return 200, completion("By a little.\n2")
-
-    async def ask(chat: OpenAI, models: Models) -> Answer:
-        desk = study_models.desk(chat, models, tmp_path / "models", "cpu")
-        answer = await desk.answer(chat.sampled(CALL), Ticket("cell/0", 0, 10))
-        await desk.close()
-        return answer
-
-    with serving(answers) as url:
-        chat = OpenAI(base_url=url, max_tokens=77)
-        answer = asyncio.run(ask(chat, Models()))
-    assert answer.value == "By a little.\n2" and answer.usage.tokens_in == 5 and answer.billed.calls == 1
-    assert answer.usage.usd == pytest.approx((5 * 0.15 + 2 * 0.60) / 1e6)
-    (body,) = bodies
-    assert (body["model"], body["max_tokens"], body["temperature"]) == ("gpt-4o-mini-2024-07-18", 77, 0.0)
-    assert json.loads(json.dumps(body["messages"])) == [{"role": "user", "content": "Which is better?"}]
-    replayed = asyncio.run(ask(OpenAI(max_tokens=77), Models(mode="replay")))
-    assert replayed.value == answer.value and replayed.billed.calls == 0
 
 
 def test_a_call_reaches_the_model_as_it_was_asked(tmp_path: Path) -> None:

@@ -71,8 +71,7 @@ def test_the_projection_of_a_small_frame_is_its_centred_pixels_times_signs() -> 
 
 def test_frames_that_look_alike_have_vectors_that_are_near() -> None:
     frame, near, far, other = embed(scene(20), scene(22), scene(44), scene(20, background=1))
-    assert 1 > cosine(frame, near) > cosine(frame, far) > cosine(frame, other)
-    assert cosine(frame, near) > 0.9
+    assert 1 > cosine(frame, near) > cosine(frame, far) > cosine(frame, other) and cosine(frame, near) > 0.9
 
 
 def test_texts_that_share_words_have_vectors_that_are_nearer() -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.heartbeats import SILENT_AFTER
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 from guidebench.harness.models.hosts import client, process
@@ -27,6 +26,7 @@ from guidebench.harness.models.messages import RegisteredPart
 from tests import programs
 from tests.harness.launchers.scheduled import wait_until
 from tests.harness.stopping import stop
+from tests.refusals import check_refused
 
 # A judge that does what the prompt says; each load appends a line to a file.
 SOURCE = """
@@ -228,8 +228,7 @@ def test_what_goes_wrong_with_a_call_is_told_as_by_a_model_of_the_asker(model, d
         answers(model(), "fail", device=device)
     failure = raised.value
     assert (failure.kind, failure.usage, failure.retry_after) == ("rate_limited", Usage(1, seconds=2.0), 7.5)
-    with pytest.raises(UserError, match=r"^such calls are not answered$"):
-        answers(model(), "refuse", device=device)
+    check_refused(r"^such calls are not answered$", answers, model(), "refuse", device=device)
     with pytest.raises(RuntimeError, match=r"judge 'obedient'(?s:.*)ValueError: a mistake"):
         answers(model(), "raise", device=device)
     with pytest.raises(RuntimeError, match="lambda"):
@@ -240,18 +239,15 @@ def test_a_model_that_cannot_be_loaded_is_the_same_error_for_each_asker_and_trie
     model, tmp_path: Path
 ) -> None:
     for _ in range(2):
-        with pytest.raises(UserError, match=r"^model=broken holds no weights$"):
-            answers(model("broken"), "who")
+        check_refused(r"^model=broken holds no weights$", answers, model("broken"), "who")
     with pytest.raises(RuntimeError, match="KeyError: 'no such layer'"):
         answers(model("raises"), "who")
-    with pytest.raises(UserError, match=r"ended 3 times without an answer; logs/models\.log"):
-        answers(model("dies"), "who")
+    check_refused(r"ended 3 times without an answer; logs/models\.log", answers, model("dies"), "who")
     tried = loads(tmp_path)
     assert 1 <= tried.count("dies") <= 3, "a connection to a process that is ending counts too"
     (tmp_path / "loads").unlink()
     wait_until(lambda: not hosts_of(tmp_path / "models.log"))
-    with pytest.raises(UserError, match="holds no weights"):
-        answers(model("broken"), "who")
+    check_refused("holds no weights", answers, model("broken"), "who")
     assert loads(tmp_path) == ["broken"]
 
 
@@ -260,8 +256,7 @@ def test_a_call_is_answered_though_the_process_dies_once_and_an_error_if_it_alwa
     model, tmp_path: Path, device: str
 ) -> None:
     assert answers(model(), "mean", "die once", "who", device=device)[1] == 1.0
-    with pytest.raises(UserError, match="ended 3 times without an answer"):
-        answers(model(), "die", device=device)
+    check_refused("ended 3 times without an answer", answers, model(), "die", device=device)
 
 
 def test_a_host_killed_between_calls_is_followed_by_another(model, tmp_path: Path) -> None:
@@ -383,8 +378,7 @@ def test_nothing_is_left_when_the_command_closes_its_hosts(hosts: Hosts, model, 
     late = model()
     hosts.close()
     wait_until(lambda: have_ended(fork["parent"], shared["pid"]))
-    with pytest.raises(UserError, match="ended 3 times"):
-        late.spawn("cpu")
+    check_refused("ended 3 times", late.spawn, "cpu")
 
 
 @pytest.mark.parametrize("device", ["cpu", SHARED])

@@ -128,8 +128,7 @@ def test_it_is_given_the_question_and_its_generator() -> None:
         arguments.append(call)
         return 1.0
 
-    asks = question_queue((0,), listen)
-    asks.submit(question(0, True), step=0)
+    question_queue((0,), listen).submit(question(0, True), step=0)
     ((query, generator),) = arguments
     assert np.array_equal(query.events, events((2, 1))) and isinstance(generator, np.random.Generator)
 

@@ -21,8 +21,7 @@ def test_an_estimate_rests_on_the_best_that_is_known(monkeypatch: pytest.MonkeyP
     plan = _plan("learner.lr=0.1,0.2", "training.steps=1000,2000", "evaluation.every=500")
     places = local.Local().slots(plan.execution)
     assert {cost.basis for cost in estimates.costs(plan, places)} == {"counted"}
-    first = plan.cells[0]
-    estimates.keep(first, Setup(1, "cpu"), Timing(50.0, 4.0, 0.0, 6.0), "timed")
+    estimates.keep(plan.cells[0], Setup(1, "cpu"), Timing(50.0, 4.0, 0.0, 6.0), "timed")
     costs = dict(zip([(cell.settings["learner.lr"].value, cell.steps) for cell in plan.cells],
                      estimates.costs(plan, places), strict=True))  # fmt: skip
     assert costs[0.1, 1000] == estimates.Cost(50.0 + 2 * 4.0, 6.0, "timed")

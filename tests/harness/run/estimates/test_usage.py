@@ -12,8 +12,7 @@ def test_a_run_asks_about_one_clip_for_each_stretch_of_its_length() -> None:
     """1,000,000 steps in clips of 32 are 31,250 clips; a frame is 85 tokens at 2.50 USD a million: 212.50 USD."""
     (cell,) = matrix.plan([*SERVED, "judge.model=gpt-4o", "training.steps=1e6"]).cells
     usage = estimates.questions(cell)
-    assert usage is not None
-    assert (usage.calls, usage.images, usage.tokens_in) == (31_250, 1_000_000, 85_000_000)
+    assert usage is not None and (usage.calls, usage.images, usage.tokens_in) == (31_250, 1_000_000, 85_000_000)
     assert usage.usd == pytest.approx(212.5)
 
 

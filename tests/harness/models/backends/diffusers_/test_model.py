@@ -21,6 +21,7 @@ from guidebench.harness.models.embedders.diffusers_ import Diffusers
 from tests.cell_views import cell_view
 from tests.conftest import require
 from tests.harness.models.test_convert import WritesOnLoad
+from tests.refusals import check_refused
 
 require("diffusers")
 
@@ -84,8 +85,7 @@ def test_a_part_that_is_much_larger_than_its_weights_is_refused_whatever_it_is_c
     tiny: Callable[..., Path], tmp_path: Path, file: str, change: dict[str, object], says: str
 ) -> None:
     directory = Path(shutil.copytree(tiny("diffusion"), tmp_path / "vast"))
-    content = json.loads((directory / file).read_text())
-    (directory / file).write_text(json.dumps(content | change))
+    (directory / file).write_text(json.dumps(json.loads((directory / file).read_text()) | change))
     with pytest.raises(UserError, match=says) as refused:
         Diffusers(model=str(directory)).spawn_model("cpu")
     assert str(directory / file) in str(refused.value)
@@ -112,8 +112,7 @@ def test_the_empty_text_makes_no_difference(tiny: Callable[..., Path]) -> None:
 def test_a_level_that_the_model_lacks_and_other_calls_are_refused(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UserError, match=r"levels 0 to 999, and 1000 is asked for; .*guide\.least_noise"):
         answer_of(tiny("diffusion"), DenoiseCall(FRAMES[:1], "a", 1000, (0,)))
-    with pytest.raises(UserError, match="answers no call of kind 'embed'"):
-        answer_of(tiny("diffusion"), EmbedCall(("a",)))
+    check_refused("answers no call of kind 'embed'", answer_of, tiny("diffusion"), EmbedCall(("a",)))
 
 
 def test_a_model_that_predicts_no_noise_is_refused(tiny: Callable[..., Path]) -> None:
@@ -128,24 +127,20 @@ def test_pickled_weights_and_missing_parts_are_refused(tiny: Callable[..., Path]
     shutil.copytree(tiny("diffusion"), tmp_path / "partial")
     shutil.rmtree(tmp_path / "partial/vae")
     for name in ("pickled", "partial"):
-        with pytest.raises(UserError, match=f"the model in .*{name} cannot be loaded"):
-            Diffusers(model=str(tmp_path / name)).spawn_model("cpu")
+        check_refused(
+            f"the model in .*{name} cannot be loaded", Diffusers(model=str(tmp_path / name)).spawn_model, "cpu"
+        )
     assert not (tmp_path / "ran").exists()
 
 
 def test_what_is_not_here_is_said_before_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"Stable Diffusion 2.1 base .* is not on this machine; get it with `hf download"
-    ):
-        Diffusers().ready()
-    with pytest.raises(UserError, match="there is nothing at this path"):
-        Diffusers(model=str(tmp_path / "none")).ready()
+    check_refused(r"Stable Diffusion 2.1 base .* is not on this machine; get it with `hf download", Diffusers().ready)
+    check_refused("there is nothing at this path", Diffusers(model=str(tmp_path / "none")).ready)
     import importlib.util
 
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "diffusers" else find_spec(name))
-    with pytest.raises(UserError, match=r"diffusers is missing; install the extra vlm"):
-        Diffusers().ready()
+    check_refused(r"diffusers is missing; install the extra vlm", Diffusers().ready)
 
 
 def test_it_is_registered_and_refuses_a_model_that_denoises_nothing() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from guidebench.harness.run import call_bounds
 from tests.harness.models.backends.openai_.test_model import CLIP, ask
 from tests.harness.models.backends.openai_.test_reading import logprobs
 from tests.harness.models.canned import completion, serving
+from tests.refusals import check_refused
 
 CALL = ChoiceCall((Message("user", ("You see a tree.",)),), "Action:", (" chop", " chop tree", " sleep"))
 ENDS = "<end>"
@@ -68,8 +70,9 @@ def test_a_prompt_refuses_a_candidate_without_tokens_of_its_own() -> None:
         prompt = [None, *({token: {"logprob": -1.0}} for token in ("You see a tree.", "Actions", ENDS, "\n"))]
         return 200, {**completion(""), "prompt_logprobs": prompt}
 
-    with pytest.raises(UserError, match="candidate 's' has no tokens of its own after 'Action:'"):
-        ask(says, joined, choosing=Choosing("prompt"))
+    check_refused(
+        "candidate 's' has no tokens of its own after 'Action:'", ask, says, joined, choosing=Choosing("prompt")
+    )
     with pytest.raises(UserError, match="whose answer has a beginning"):
         ask(says, ChoiceCall(CALL.messages, "", (" chop",)), choosing=Choosing("prompt"))
 
@@ -139,8 +142,7 @@ def test_a_server_without_likelihoods_cannot_judge_by_choice() -> None:
     unscored = completion("A")
     with pytest.raises(UserError, match=r"which judge\.choice_by=label needs; use judge\.scoring=literal"):
         ask(lambda body: (200, unscored), JUDGE, scoring="choice", choosing=Choosing("label", 2))
-    with pytest.raises(UserError, match=r"set judge\.choice_by=label or prompt"):
-        ask(lambda body: (200, unscored), JUDGE, scoring="choice")
+    check_refused(r"set judge\.choice_by=label or prompt", ask, lambda body: (200, unscored), JUDGE, scoring="choice")
 
 
 def test_a_label_that_is_not_returned_is_half_as_likely_as_the_least_likely_token() -> None:
@@ -209,8 +211,7 @@ def test_a_server_without_the_fields_of_a_way_is_refused_by_name(by: Any, field:
 
 
 def test_a_model_without_a_way_says_which_setting_names_one() -> None:
-    with pytest.raises(UserError, match=r"set chat\.choice_by="):
-        ask(lambda body: (200, completion("A")), CALL)
+    check_refused(r"set chat\.choice_by=", ask, lambda body: (200, completion("A")), CALL)
 
 
 FORMS = [
@@ -249,51 +250,40 @@ def test_an_estimate_bounds_what_a_choice_takes(by: Any) -> None:
     assert outcome.usage.calls == bound.calls
 
 
-def test_a_choice_is_recorded_with_its_way_and_replayed_without_the_server(tmp_path: Path) -> None:
-    """By hand: 2 orders of 5 tokens in and 2 out; the first lacks B and the second has both, so 1 is missing."""
-    says = iter([completion("A", logprobs(("A", {"A": p, second: 0.2}))) for p, second in ((0.7, "C"), (0.3, "B"))])
-    ticket = Ticket("cell/0", 0, 0, "performer")
+@pytest.mark.parametrize(
+    ("asker", "call", "chances", "missing", "price"),
+    [
+        (partial(OpenAI, answer="choice"), TWO, ({"A": 0.7, "C": 0.2}, {"A": 0.3, "B": 0.2}), 1, 0.0),
+        (partial(JudgeOpenAI, scoring="choice"), JUDGE, ({"A": 0.6, "B": 0.2}, {"A": 0.5, "B": 0.3}), 0, 1.0),
+    ],
+)
+def test_a_choice_is_recorded_with_its_way_billed_and_replayed_without_the_server(
+    tmp_path: Path,
+    asker: Callable[..., Any],
+    call: Any,
+    chances: tuple[dict[str, float], ...],
+    missing: int,
+    price: float,
+) -> None:
+    """By hand: 2 orders of 5 tokens in and 2 out; to the chat the first lacks B, so 1 is missing."""
+    says = iter([completion("A", logprobs(("A", chance))) for chance in chances])
 
     async def answer(mode: Any, url: str, **settings: Any) -> Answer:
-        chat = OpenAI(model="m", base_url=url, answer="choice", choice_by="label", **settings)
-        desk = study_models.desk(chat, Models(mode=mode), tmp_path, "cpu")
+        model = asker(model="m", base_url=url, choice_by="label", price_in=price, **settings)
+        desk = study_models.desk(model, Models(mode=mode), tmp_path, "cpu")
         try:
-            return await desk.answer(TWO, ticket)
+            return await desk.answer(call, Ticket("cell/0", 0, 0, "performer"))
         finally:
             await desk.close()
 
     with serving(lambda path, body, headers: (200, next(says))) as url:
         recorded = asyncio.run(answer("record", url))
-    assert recorded.usage._replace(seconds=0) == Usage(calls=2, tokens_in=10, tokens_out=4, images=2)
-    assert recorded.detail["missing"] == 1
+    usage = Usage(2, 10, 4, 2 * len(call.images()), usd=price * 10e-6)
+    assert recorded.detail["missing"] == missing and recorded.billed._replace(seconds=0) == usage
     replayed = asyncio.run(answer("replay", url))
-    assert np.array_equal(replayed.value, recorded.value) and replayed.usage == recorded.usage
-    assert (recorded.billed.calls, replayed.billed) == (2, Usage()) and replayed.detail == recorded.detail
-    with pytest.raises(MissingCall):
-        asyncio.run(answer("replay", url, rotations=1))
-
-
-def test_a_judgement_by_choice_is_recorded_with_its_way_replayed_and_billed_as_others(tmp_path: Path) -> None:
-    """By hand: two orders of 5 tokens in and 2 out; yes .6 as A and .3 as B of 1.6."""
-    says = iter(
-        completion("A", logprobs(("A", chances)))
-        for chances in ({"A": 0.6, "B": 0.2, "x": 0.1}, {"A": 0.5, "B": 0.3, "x": 0.1})
+    assert np.array_equal(replayed.value, recorded.value) and replayed == recorded._replace(
+        value=replayed.value, billed=Usage()
     )
-
-    async def answer(mode: Any, url: str, **settings: Any) -> Answer:
-        judge = JudgeOpenAI(model="m", base_url=url, scoring="choice", choice_by="label", price_in=1.0, **settings)
-        desk = study_models.desk(judge, Models(mode=mode), tmp_path, "cpu")
-        try:
-            return await desk.answer(JUDGE, Ticket("cell/0", 0, 0, "judge"))
-        finally:
-            await desk.close()
-
-    with serving(lambda path, body, headers: (200, next(says))) as url:
-        recorded = asyncio.run(answer("record", url))
-    replayed = asyncio.run(answer("replay", url))
-    assert replayed.value == recorded.value == pytest.approx(0.9 / 1.6) and replayed.detail == recorded.detail
-    assert recorded.billed._replace(seconds=0) == Usage(2, 10, 4, 2 * len(CLIP), usd=10e-6)
-    assert replayed.billed == Usage() and replayed.usage == recorded.usage
     with pytest.raises(MissingCall):
         asyncio.run(answer("replay", url, rotations=1))
 

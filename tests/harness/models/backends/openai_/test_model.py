@@ -17,6 +17,7 @@ from guidebench.harness.models.backends.openai_.server import Server
 from guidebench.harness.models.calls import ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
 from tests.harness.models.backends.openai_.test_reading import logprobs
 from tests.harness.models.canned import completion, serving
+from tests.refusals import check_refused
 
 CLIP = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 3), dtype=np.uint8)
 JUDGE = JudgeCall(CLIP, "Is the door open?")
@@ -117,8 +118,7 @@ def test_a_score_without_either_word_is_malformed_and_billed(scoring: str) -> No
 def test_a_way_of_scoring_that_a_server_does_not_have_is_the_users_to_mend(field: str, scoring: str) -> None:
     with pytest.raises(UserError, match="literal"):
         ask(lambda body: (400, {"error": {"message": f"Unrecognized argument: {field}"}}), JUDGE, scoring=scoring)
-    with pytest.raises(UserError, match="no log-probabilities"):
-        ask(lambda body: (200, completion("Yes")), JUDGE, scoring=scoring)
+    check_refused("no log-probabilities", ask, lambda body: (200, completion("Yes")), JUDGE, scoring=scoring)
 
 
 def test_log_probabilities_that_are_missing_once_are_a_failure_of_that_call() -> None:
@@ -218,8 +218,7 @@ def test_texts_are_embedded_in_order_and_images_are_not() -> None:
     (reply,), (body,) = ask(lambda body: (200, response), EmbedCall(("one", "two")), prices=Prices(2.0))
     assert reply.value.tolist() == [[1, 2], [3, 4]] and body["input"] == ["one", "two"]
     assert reply.usage._replace(seconds=0) == Usage(calls=1, tokens_in=4, usd=8e-6)
-    with pytest.raises(UserError, match="texts alone"):
-        ask(lambda body: (200, response), EmbedCall((CLIP[0],)))
+    check_refused("texts alone", ask, lambda body: (200, response), EmbedCall((CLIP[0],)))
 
 
 def test_prices_are_the_recipes_unless_told() -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any
@@ -44,8 +42,7 @@ def test_what_waits_is_computed_together_in_order_up_to_the_batch_size() -> None
 
 def test_every_batch_has_the_same_size_whatever_waits_unless_its_items_are_computed_one_by_one() -> None:
     squares, batcher = Squares(), Batcher(4, CPU)
-    assert answers(batcher, squares, [5]) == [25]
-    assert answers(batcher, squares, [5, 6, 7]) == [25, 36, 49]
+    assert answers(batcher, squares, [5]) == [25] and answers(batcher, squares, [5, 6, 7]) == [25, 36, 49]
     assert squares.batches == [[5, 5, 5, 5], [5, 6, 7, 7]]
 
     async def ask() -> Done:
@@ -56,8 +53,7 @@ def test_every_batch_has_the_same_size_whatever_waits_unless_its_items_are_compu
 
 def test_only_items_of_one_kind_are_computed_together() -> None:
     squares = Squares()
-    outcomes = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
-    assert outcomes == [1, 4, 9, 16]
+    assert answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"]) == [1, 4, 9, 16]
     assert squares.batches == [[1, 3, 3, 3], [2, 4, 4, 4]]
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,8 +34,7 @@ def test_chats_of_different_lengths_are_continued_together_as_alone(tiny: Callab
     assert [str(getattr(reply, "value", reply)) for reply in together] == [
         str(getattr(reply, "value", reply)) for reply in alone
     ], "a random model may well say nothing, which is a failure"
-    assert together[0].usage.tokens_in < together[1].usage.tokens_in
-    assert 1 <= together[0].usage.tokens_out <= 6
+    assert together[0].usage.tokens_in < together[1].usage.tokens_in and 1 <= together[0].usage.tokens_out <= 6
 
 
 def test_a_text_that_the_limit_of_tokens_ended_says_so(

@@ -1,7 +1,5 @@
 """Log-probabilities of candidates, compared with those computed token by token."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ from guidebench.harness.models.backends.transformers_ import choosing
 from guidebench.harness.models.backends.transformers_.model import TransformersModel
 from guidebench.harness.models.calls import Call, ChoiceCall, JudgeCall, Message
 from tests.harness.models.backends.transformers_.asking import model
+from tests.refusals import check_refused
 
 CANDIDATES = (" move left", " no", " Yes", " chop the tree", " s")
 TEXT = ChoiceCall((Message("system", ("Act.",)), Message("user", ("Where to?",))), "Action:", CANDIDATES)
@@ -60,8 +59,7 @@ def test_log_probabilities_equal_those_computed_token_by_token(
     expected, reply = by_hand(chat, call), answer(chat, call)
     form: choosing.Form = "images" if image else "text"
     assert chat._choosing._ways == {form: "continued" if image else "branched"}
-    assert call.fault(reply.value) == ""
-    assert np.array_equal(answer(chat, call).value, reply.value)
+    assert call.fault(reply.value) == "" and np.array_equal(answer(chat, call).value, reply.value)
     assert np.abs(reply.value - expected).max() < 1e-4
     assert np.array_equal(reply.value[:, 0].argsort(), expected[:, 0].argsort())
     assert reply.usage.tokens_in == chat._choosing.choice(call).length + expected[:, 2].sum()
@@ -153,8 +151,7 @@ def test_the_fixed_call_fits_a_tokenizer_that_joins_marks_with_line_breaks() -> 
     inner.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
     inner.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
-    with pytest.raises(UserError, match="has no tokens of its own"):
-        choosing.continuations(tokenizer, "Say. Answer:", ["\n yes"], "joining")
+    check_refused("has no tokens of its own", choosing.continuations, tokenizer, "Say. Answer:", ["\n yes"], "joining")
     assert len(choosing.continuations(tokenizer, "Say. Answer:", choosing.FIXED, "joining")) == 3
 
 
@@ -169,8 +166,7 @@ def test_a_network_whose_rotation_depends_on_the_length_keeps_no_beginnings(tiny
 def test_a_candidate_without_tokens_of_its_own_is_refused_by_name(tiny: Callable[..., Path]) -> None:
     chat = model(tiny("llama"))
     joined = ChoiceCall(TEXT.messages, "Answer: ", ("maybe", "Yes"))
-    with pytest.raises(UserError, match=r"candidate 'Yes' has no tokens of its own after '.*Answer: '"):
-        answer(chat, joined)
+    check_refused(r"candidate 'Yes' has no tokens of its own after '.*Answer: '", answer, chat, joined)
 
 
 def test_a_candidate_beyond_the_context_is_refused_with_both_lengths(tiny: Callable[..., Path]) -> None:
@@ -179,12 +175,11 @@ def test_a_candidate_beyond_the_context_is_refused_with_both_lengths(tiny: Calla
     fits = ChoiceCall(TEXT.messages, TEXT.prefix, (" s", " " + "z" * (511 - prompt)))
     assert answer(chat, fits).value[1, 2] == 512 - prompt
     longer = ChoiceCall(TEXT.messages, TEXT.prefix, (" s", " " + "z" * (512 - prompt)))
-    with pytest.raises(UserError, match=rf"{prompt} tokens and its candidate ' zz.* of {513 - prompt} .* the 512 that"):
-        answer(chat, longer)
+    check_refused(rf"{prompt} tokens and its candidate ' zz.* of {513 - prompt} .* the 512 that", answer, chat, longer)
 
 
 def test_a_model_that_reads_or_writes_no_such_thing_is_refused(tiny: Callable[..., Path], clips: list[Any]) -> None:
-    with pytest.raises(UserError, match="writes no text"):
-        answer(model(tiny("clip")), TEXT)
-    with pytest.raises(UserError, match="reads text alone"):
-        answer(model(tiny("llama")), ChoiceCall((Message("user", (clips[0][0],)),), "", (" a",)))
+    check_refused("writes no text", answer, model(tiny("clip")), TEXT)
+    check_refused(
+        "reads text alone", answer, model(tiny("llama")), ChoiceCall((Message("user", (clips[0][0],)),), "", (" a",))
+    )

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends.transformers_.embedding import Embedding
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
+from tests.refusals import check_refused
 
 TEXTS = ["the robot moves towards the door", "a key"]
 
@@ -82,8 +81,7 @@ def test_a_convention_that_is_not_ours_is_refused_by_name(tmp_path: Path, change
     directory = tiny_models.sentence_bert(tmp_path / "strange")
     for name, content in change.items():
         (directory / name).write_text(json.dumps(content))
-    with pytest.raises(UserError, match=message):
-        vectors(directory, TEXTS)
+    check_refused(message, vectors, directory, TEXTS)
 
 
 def test_x_clip_embeds_videos_by_eight_frames_and_texts_as_its_own_features(tiny: Callable[..., Path]) -> None:
@@ -108,8 +106,7 @@ def test_x_clip_embeds_videos_by_eight_frames_and_texts_as_its_own_features(tiny
         for text in TEXTS
     ]
     assert np.allclose(vectors(directory, TEXTS), alone, atol=1e-5)
-    with pytest.raises(UserError, match="turns no images into vectors"):
-        vectors(directory, [long[0]])
+    check_refused("turns no images into vectors", vectors, directory, [long[0]])
 
 
 @pytest.mark.parametrize("name", ["clip", "gpt2"])

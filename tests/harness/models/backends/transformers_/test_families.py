@@ -1,7 +1,5 @@
 """The architectures of models that have recipes: judged, chatted and chosen with as by computations without a cache."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping
@@ -83,8 +81,7 @@ def test_a_family_answers_as_it_does_without_a_cache(
         reply = asyncio.run(model.answer(ChatCall(messages, None, WRITTEN)))
         assert reply.value == written_by_hand(model, messages, images)
         call = ChoiceCall(messages, "Action:", CANDIDATES)
-        scores = asyncio.run(model.answer(call)).value
-        assert np.abs(scores - by_hand(model, call)).max() < 1e-4
+        assert np.abs(asyncio.run(model.answer(call)).value - by_hand(model, call)).max() < 1e-4
         assert model._choosing._ways["images" if image else "text"] == (
             "continued" if image else WAYS.get(family, "branched")
         )

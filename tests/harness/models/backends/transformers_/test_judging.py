@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from guidebench.harness.models.backends.transformers_.judging import Judging, Ve
 from guidebench.harness.models.backends.transformers_.loaded_model import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.calls import Failure, JudgeCall
+from tests.refusals import check_refused
 
 PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or "Answer: No".'
 VISION = ("qwen_vl", "perception_lm")
@@ -35,8 +34,7 @@ def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
     """Computed by hand: the chat template ends in "Answer:", `generate` returns one token, and its probabilities are
     summed."""
     directory = tiny(name)
-    judge = load_judge(directory, clips=media_kind)
-    verdicts = judge([JudgeCall(clip, PROMPT) for clip in clips])
+    verdicts = load_judge(directory, clips=media_kind)([JudgeCall(clip, PROMPT) for clip in clips])
     loaded = load(Source(str(directory), dtype="float32"))
     processor, frames = loaded.processor, list(clips[1])
     parts = [{"type": "video"}] if media_kind == "video" else [{"type": "image"}] * len(frames)
@@ -58,8 +56,7 @@ def test_the_score_is_the_share_of_yes_in_what_plain_generate_would_say_next(
         sum(float(probability[words[form]]) for form in forms)
         for forms in (("Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"), ("No", "no", "NO", "ĠNo", "Ġno", "ĠNO"))
     )
-    assert isinstance(verdicts[1], Verdict)
-    assert verdicts[1].yes == pytest.approx(yes / (yes + no), abs=1e-4)
+    assert isinstance(verdicts[1], Verdict) and verdicts[1].yes == pytest.approx(yes / (yes + no), abs=1e-4)
     assert verdicts[1].mass == pytest.approx(yes + no, abs=1e-4)
     assert verdicts[1].tokens_in == inputs["input_ids"].shape[1]
 
@@ -121,8 +118,7 @@ def test_the_prompt_comes_before_the_clip_where_the_template_keeps_the_order(
     for name in VISION:
         judge = load_judge(tiny(name))
         ids = judge.inputs([JudgeCall(clips[0], PROMPT)])["input_ids"]
-        text = judge._loaded.tokenizer.decode(ids[0, : judge._shared(ids)])
-        shared[name] = PROMPT in text
+        shared[name] = PROMPT in judge._loaded.tokenizer.decode(ids[0, : judge._shared(ids)])
     assert shared == {"qwen_vl": True, "perception_lm": False}
 
 
@@ -182,10 +178,8 @@ def test_an_answer_of_its_own_is_scored_where_it_says_yes_or_no(
     judge = load_judge(tiny(name), scoring="logprobs")
     with steer_generation(judge, *({letter: 30.0} for letter in "Answer:"), {"ĠYes": 30.0, "ĠNo": 29.0}):
         (verdict,) = judge([JudgeCall(clips[0], PROMPT)])
-    assert isinstance(verdict, Verdict)
-    assert verdict.yes == pytest.approx(1 / (1 + torch.e**-1), abs=1e-3)
-    assert verdict.mass == pytest.approx(1.0, abs=1e-3)
-    assert verdict.tokens_out == 8
+    assert isinstance(verdict, Verdict) and verdict.yes == pytest.approx(1 / (1 + torch.e**-1), abs=1e-3)
+    assert verdict.mass == pytest.approx(1.0, abs=1e-3) and verdict.tokens_out == 8
     with steer_generation(judge, *[{"A": 30.0}] * 8):
         (failure,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(failure, Failure) and failure.kind == "malformed" and "'AAAAAAAA'" in str(failure)
@@ -223,13 +217,11 @@ def test_variants_are_every_token_that_reads_the_word(tiny: Callable[..., Path])
     tokenizer = load(Source(str(tiny("qwen_vl")), dtype="float32")).tokenizer
     tokens = tokenizer.convert_ids_to_tokens(variants(tokenizer, "yes", "tiny").tolist())
     assert sorted(tokens) == sorted(["Yes", "yes", "YES", "ĠYes", "Ġyes", "ĠYES"])
-    with pytest.raises(UserError, match=r"no token for 'perhaps'.*scoring=literal"):
-        variants(tokenizer, "perhaps", "tiny")
+    check_refused(r"no token for 'perhaps'.*scoring=literal", variants, tokenizer, "perhaps", "tiny")
 
 
 def test_a_model_without_eyes_cannot_judge(tiny: Callable[..., Path]) -> None:
-    with pytest.raises(UserError, match="reads no images"):
-        load_judge(tiny("llama"))
+    check_refused("reads no images", load_judge, tiny("llama"))
 
 
 def test_a_clip_longer_than_the_model_reads_is_an_error_that_says_what_to_do(

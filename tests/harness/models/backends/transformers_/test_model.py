@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
@@ -42,8 +40,7 @@ def test_calls_of_all_kinds_at_once_each_get_their_answer(tiny: Callable[..., Pa
     ]
     replies = ask(local_model, *calls)
     assert all(isinstance(reply, Reply) for reply in replies), replies
-    assert isinstance(replies[1].value, str) and replies[1].usage.images == 1
-    assert replies[3].value.shape == (2, 32)
+    assert isinstance(replies[1].value, str) and replies[1].usage.images == 1 and replies[3].value.shape == (2, 32)
     for call, reply in zip(calls, replies, strict=True):
         alone = ask(local_model, call)[0].value
         assert alone == reply.value if isinstance(alone, str) else np.allclose(alone, reply.value, atol=1e-4)

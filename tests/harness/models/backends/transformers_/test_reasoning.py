@@ -1,7 +1,5 @@
 """A chat that reasons before it answers: the switch of its template, the limit, and what is recorded."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -23,6 +23,7 @@ from guidebench.harness.models.embedders.transformers_segmenter import Segmenter
 from tests.cell_views import cell_view
 from tests.conftest import require
 from tests.harness.models.test_convert import WritesOnLoad
+from tests.refusals import check_refused
 
 require("transformers")
 
@@ -126,21 +127,20 @@ def test_pickled_weights_are_refused_and_not_run(tiny: Callable[..., Path], tmp_
     shutil.copytree(tiny("sam2"), tmp_path / "pickled")
     (tmp_path / "pickled/model.safetensors").unlink()
     torch.save({"weights": WritesOnLoad(tmp_path / "ran")}, tmp_path / "pickled/pytorch_model.bin")
-    with pytest.raises(UserError, match=r"the model in .*pickled cannot be loaded"):
-        Segmenter(model=str(tmp_path / "pickled")).spawn_model("cpu")
-    with pytest.raises(UserError, match=r"is no safetensors file; `bench models convert"):
-        Segmenter(model="sam2.1_hiera_tiny.pt").spawn_model("cpu")
+    check_refused(
+        r"the model in .*pickled cannot be loaded", Segmenter(model=str(tmp_path / "pickled")).spawn_model, "cpu"
+    )
+    check_refused(
+        r"is no safetensors file; `bench models convert", Segmenter(model="sam2.1_hiera_tiny.pt").spawn_model, "cpu"
+    )
     assert not (tmp_path / "ran").exists()
 
 
 def test_what_is_not_here_is_said_before_a_run(tmp_path: Path) -> None:
     for config in (Segmenter(), Tracker()):
-        with pytest.raises(UserError, match=r"SAM 2.1 Hiera L .* is not on this machine; get it with `hf download"):
-            config.ready()
-        with pytest.raises(UserError, match="is not on this machine"):
-            config.spawn_model("cpu")
-    with pytest.raises(UserError, match="there is nothing at this path"):
-        Segmenter(model=str(tmp_path / "none")).ready()
+        check_refused(r"SAM 2.1 Hiera L .* is not on this machine; get it with `hf download", config.ready)
+        check_refused("is not on this machine", config.spawn_model, "cpu")
+    check_refused("there is nothing at this path", Segmenter(model=str(tmp_path / "none")).ready)
 
 
 def test_the_roles_mean_them_and_other_models_do_not_fit() -> None:
