@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, str] = {
 def answer(body: bytes) -> str:
     """Return yes or no to a judge, and a label to a teacher, by the request's digest."""
     odd = hashlib.sha256(body).digest()[0] % 2
-    return f"Answer: {('No', 'Yes')[odd]}" if b"nswer" in body else str(odd)
+    return f"Answer: {('No', 'Yes')[odd]}" if b"Answer Yes or No" in body else str(odd)
 
 
 def main() -> int:
