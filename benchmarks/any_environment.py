@@ -5,7 +5,7 @@
 `--ale` and `--robosuite` name interpreters of environments of their own, made by
 
     pip install gymnasium ale-py
-    pip install gymnasium robosuite==1.5.2 "numpy<2"
+    pip install gymnasium robosuite==1.5.2 mujoco==3.3.0 "numpy<2"
 
 Judge and teacher are a loopback server that answers at random, so nothing but that it runs is shown.
 """
@@ -41,13 +41,18 @@ LIFT = (
 )
 PROMPT = "'judge.prompt=\"Is the tip above the line at the end? Answer Yes or No.\"'"
 SHORT = "training.steps=600 evaluation.every=300 evaluation.episodes=2 training.capacity=600"
+PREFERENCES = (
+    "learner.learning_starts=256 guide.pretraining=300 guide.every=100 guide.queries=2 guide.budget=6 "
+    "guide.hidden=[16] guide.updates_after_reset=2 guide.batch_size=4"
+)
+SMOKE = "training.steps=400 evaluation.every=400 evaluation.episodes=1 training.capacity=400"
 COMMANDS: Mapping[str, str] = {
     "doctor": f"doctor {ACROBOT}",
     "per": f"run {ACROBOT} method=per {SHORT}",
     "vlm_rb": f"run {ACROBOT} method=vlm_rb judge=openai {{served}} {PROMPT} judge.delay=8 {SHORT}",
     "reach": f"run {REACH} method=sac {SHORT}",
-    "rl_vlm_f": f"run {REACH} method=rl_vlm_f chat=openai {{chat}} {SHORT}",
-    "pong": f"run {PONG} method=uer training.steps=400 evaluation.every=400 evaluation.episodes=1 training.capacity=400",
+    "rl_vlm_f": f"run {REACH} method=rl_vlm_f chat=openai {{chat}} {PREFERENCES} {SHORT}",
+    "pong": f"run {PONG} method=uer {SMOKE}",
     "lift": f"run {LIFT} method=sac {SHORT}",
 }
 
@@ -55,7 +60,7 @@ COMMANDS: Mapping[str, str] = {
 def answer(body: bytes) -> str:
     """Return yes or no to a judge, and a label to a teacher, by the request's digest."""
     odd = hashlib.sha256(body).digest()[0] % 2
-    return f"Answer: {('No', 'Yes')[odd]}" if b"nswer" in body else str(odd)
+    return f"Answer: {('No', 'Yes')[odd]}" if b"Answer Yes or No" in body else str(odd)
 
 
 def main() -> int:
@@ -74,11 +79,13 @@ def main() -> int:
             "served": " ".join(f"{key}={text}" for key, text in settings.items()),
             "chat": f"chat.model=slow chat.base_url={url}",
         }  # fmt: skip
-        codes = [shown(name, COMMANDS[name].format_map(words), Path(studies), environment) for name in arguments.only]
+        codes = [
+            carry_out(name, COMMANDS[name].format_map(words), Path(studies), environment) for name in arguments.only
+        ]
     return max(codes)
 
 
-def shown(name: str, command: str, studies: Path, environment: Mapping[str, str]) -> int:
+def carry_out(name: str, command: str, studies: Path, environment: Mapping[str, str]) -> int:
     """Run a command of `bench`, print it with the end of its output, and return its exit code."""
     words = shlex.split(command)
     if words[0] == "run":

@@ -8,6 +8,7 @@ Everything that groups rows uses this module: tables, matrices, aggregates, comp
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ PRETRAINING = "pretraining"
 METHOD = "method "
 """Prefix of the layer of settings that a method's recipe sets."""
 QUOTE = '"'
+LONGEST = 60
+"""Most characters of a setting in a heading (as in row names)."""
 
 
 class Mixing(NamedTuple):
@@ -152,8 +155,12 @@ def _conditions(suite: str, task: str, profile: str, recorded: Mapping[str, Any]
 
 
 def words(conditions: Iterable[tuple[str, str]]) -> str:
-    """Return conditions as a heading shows them: `goal=hidden, demonstrations=5`."""
-    return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in conditions)
+    """Return conditions as a heading shows them: `goal=hidden, demonstrations=5`; a long value by a digest."""
+
+    def brief(text: str) -> str:
+        return text if len(text) <= LONGEST else hashlib.sha256(text.encode()).hexdigest()[:6]
+
+    return ", ".join(f"{name.partition('.')[2]}={brief(text.strip(QUOTE))}" for name, text in conditions)
 
 
 @functools.lru_cache(maxsize=4096)
