@@ -284,6 +284,11 @@ class LearnerPart(Part, ABC):
     groups: ClassVar[tuple[str, ...]] = ()
     """Parameter groups to whose losses a guide may add terms (`Guide.losses`), such as `actor`."""
 
+    @property
+    def learns_from(self) -> tuple[str, ...]:
+        """Return which of `reward` and `success` a dataset must state for the learner (`DatasetPart.lacks`)."""
+        return ("reward",)
+
     @abstractmethod
     def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
         """Return the seconds of learning per environment step on the reference machine, for `--dry-run`."""
@@ -472,6 +477,16 @@ class DatasetPart(Part, ABC):
         """Return, as JSON values, what decides the episodes in addition to the settings and the suite, such as hashes
         of files."""
         return {}
+
+    def lacks(self) -> tuple[str, ...]:
+        """Return which of `reward` and `success` the dataset does not state, so that all of its episodes have zeros
+        there. May read metadata of its files."""
+        return ()
+
+    def remarks(self, actions: Actions) -> Sequence[str]:
+        """Return what a plan is to say of how the dataset is read for a task with these actions, such as the range from
+        which they are scaled. May read metadata of its files; raise UserError if they cannot be read."""
+        return ()
 
     @abstractmethod
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:

@@ -311,6 +311,23 @@ def _metadata(directory: Path) -> object:
     return metadata(directory / "metadata.json")
 
 
+def _described(directory: Path) -> object:
+    from guidebench.baselines.datasets.lerobot.metadata import metadata
+
+    return metadata(directory)
+
+
+def _indexed(directory: Path) -> object:
+    from guidebench.baselines.datasets.lerobot.metadata import Feature, Metadata
+    from guidebench.baselines.datasets.lerobot.reading import Reader, gathered
+    from guidebench.suites.classic import Classic
+
+    spaces = Classic().spaces("CartPole-v1")
+    described = Metadata(directory, {"observation.state": Feature("float32", (4,)), "action": Feature("int64", (1,))})
+    names = {"observation": "observation.state", "action": "action", "reward": "next.reward", "success": "next.success"}
+    return gathered(Reader(described, names, "CartPole-v1", ("CartPole-v1",), *spaces, None), 0)
+
+
 def _episodes(directory: Path) -> object:
     pytest.importorskip("h5py")
     from guidebench.baselines.datasets.minari.reading import Reader, gathered
@@ -492,6 +509,8 @@ READ_DOCUMENTS: dict[str, Callable[[Path, bytes], object]] = {
     "a question to a person": _in("questions/0.json", _question),
     "metadata of a dataset": _in("metadata.json", _metadata),
     "episodes of a dataset": _in("main_data.hdf5", _episodes),
+    "features of robots' data": _in("meta/info.json", _described),
+    "episodes of robots' data": _in("meta/episodes/chunk-000/file-000.parquet", _indexed),
     "a cassette": _in("calls.sqlite", _exchanged),
     "a cassette that a study names": _in("calls.sqlite", _named("calls.sqlite")),
     "another study's cassette": _in("other/models/cassette.sqlite", _named("other")),

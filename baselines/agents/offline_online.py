@@ -86,10 +86,19 @@ class OfflineOnline(AgentPart):
         return ""
 
     def ready(self, view: CellView) -> None:
-        """Raise UserError for a dataset without a success, unless the task is not scored by success."""
+        """Raise UserError for a dataset that does not state what the learner learns from, and for one without a
+        success, unless the task is not scored by success or nothing marks one."""
         from guidebench.harness.episodes import datasets
 
-        if view.task in view.suite.scores:
+        lacking = view[ROLE].lacks()
+        for name in view["learner"].learns_from:
+            if name in lacking:
+                raise UserError(
+                    f"the learner learns from the {name} of each step, and the dataset {ROLE!r} has none in "
+                    f"{getattr(view[ROLE], name, name)!r}; name the feature that holds it, {ROLE}.{name}=…, or choose "
+                    f"method=bc, which imitates actions"
+                )
+        if view.task in view.suite.scores or "success" in lacking:
             return
         dataset = datasets.obtain(datasets.DatasetSpec(ROLE, view[ROLE], view.suite, view.task))
         if not any(episode.success.any() for episode in dataset.episodes):

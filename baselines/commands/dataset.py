@@ -1,4 +1,4 @@
-"""Gather the datasets that runs learn from, tell what they hold, and export one for Minari.
+"""Gather the datasets that runs learn from, tell what they hold, and export one for Minari or LeRobot.
 
 A dataset is gathered once and kept below $GUIDEBENCH_CACHE, or ~/.cache/guidebench; `bench run` gathers missing ones.
 
@@ -6,6 +6,8 @@ A dataset is gathered once and kept below $GUIDEBENCH_CACHE, or ~/.cache/guidebe
   bench dataset suite=bin_sorting method=cal_ql --minari bins/sorting-v0   also write it as a Minari dataset, below
                                                                            $MINARI_DATASETS_PATH or ~/.minari/datasets
   bench run suite=bin_sorting method=cal_ql offline=minari offline.id=bins/sorting-v0
+  bench dataset suite=bin_sorting method=cal_ql --lerobot me/bins          also write it as a LeRobot dataset, below
+                                                                           $HF_LEROBOT_HOME
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from guidebench.harness.episodes.datasets import Dataset, DatasetSpec
 
-HELP = "gather the datasets that runs learn from, and export one for Minari"
+HELP = "gather the datasets that runs learn from, and export one for Minari or LeRobot"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides", nargs="+", metavar="key=value", help="as for `bench run`: suite=, method=, offline.…="
     )
     parser.add_argument("--minari", metavar="ID", help="also write it as this Minari dataset, such as bins/sorting-v0")
+    parser.add_argument("--lerobot", metavar="ID", help="also write it as this LeRobot dataset, such as me/bins")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -42,16 +45,15 @@ def run(args: argparse.Namespace) -> int:
     if not requests:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method learns from a dataset ({methods}); name one that does, such as method=bc")
-    if args.minari is not None:
-        _check(args.minari, requests)
+    exports = {name: id for name in EXAMPLES if (id := getattr(args, name)) is not None}
+    for name, id in exports.items():
+        _check(name, id, requests)
     descriptions = []
     for request in requests:
         dataset = datasets.obtain(request)
         description = _described(request, dataset)
-        if args.minari is not None:
-            description["minari"] = _export(
-                args.minari, request, dataset, " ".join(["bench", "dataset", *args.overrides])
-            )
+        for name, id in exports.items():
+            description[name] = _export(name, id, request, dataset, " ".join(["bench", "dataset", *args.overrides]))
         descriptions.append(description)
         if not args.json:
             print(_in_words(description))
@@ -60,28 +62,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(id: str, requests: Mapping[DatasetSpec, None]) -> None:
+EXAMPLES = {"minari": "bins/sorting-v0", "lerobot": "me/bins"}
+"""Option of an export -> an example of its id."""
+
+
+def _check(name: str, id: str, requests: Mapping[DatasetSpec, None]) -> None:
     """Raise UserError, before anything is gathered, for an export that cannot be written."""
     from importlib.util import find_spec
 
-    from guidebench.baselines.datasets.minari import ID, home
+    from guidebench.baselines.datasets import lerobot, minari
     from guidebench.harness import extras
     from guidebench.harness.errors import UserError
 
-    if not ID.fullmatch(id):
-        raise UserError(f"--minari {id!r} is no name of a Minari dataset; expected one such as bins/sorting-v0")
+    module = {"minari": minari, "lerobot": lerobot}[name]
+    if not module.ID.fullmatch(id):
+        raise UserError(f"--{name} {id!r} is no name of a dataset; expected one such as {EXAMPLES[name]}")
     if len(requests) > 1:
         named = ", ".join(f"{request} on {request.task!r}" for request in requests)
         raise UserError(
-            f"--minari writes one dataset, and the command has {len(requests)} ({named}); choose one of them"
+            f"--{name} writes one dataset, and the command has {len(requests)} ({named}); choose one of them"
         )
-    if find_spec("h5py") is None:
+    if name == "minari" and find_spec("h5py") is None:
         raise extras.missing("--minari needs the package h5py", "minari")
-    if (home() / id).exists():
-        raise UserError(f"{home() / id} is there already; choose another id, or remove it")
+    if (place := module.home() / id).exists():
+        raise UserError(f"{place} is there already; choose another id, or remove it")
 
 
-def _export(id: str, request: DatasetSpec, dataset: Dataset, command: str) -> str:
+def _export(name: str, id: str, request: DatasetSpec, dataset: Dataset, command: str) -> str:
+    if name == "lerobot":
+        from guidebench.baselines.datasets import lerobot
+        from guidebench.baselines.datasets.lerobot import writing as lerobot_files
+
+        return str(lerobot_files.write(dataset, request.suite, request.task, lerobot.home() / id))
     from guidebench.baselines.datasets.minari import home, writing
 
     about = f"Episodes of the suite {type(request.suite).__name__}, written by guidebench: {command}"
@@ -113,6 +125,5 @@ def _in_words(description: Mapping[str, Any]) -> str:
         f"({tasks}), {description['successes']} with a success; {description['transitions']:,} transitions of "
         f"{size:,.0f} bytes ({description['sha256'][:10]}); {description['file']}"
     ]
-    if "minari" in description:
-        lines.append(f"written to {description['minari']}")
+    lines += [f"written to {description[name]}" for name in EXAMPLES if name in description]
     return "\n".join(lines)

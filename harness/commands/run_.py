@@ -153,7 +153,7 @@ def _announce(plan: Plan) -> Forecast:
     finished = sum(run.status == "finished" for run in previous_runs)
     before = f", {finished} of {count(len(previous_runs), 'run')} finished before" if finished else ""
     rest = [hours.sentence()] if hours.core_hours else []
-    lines = [_size(plan) + before, *_demonstrations(plan), *_calls(plan), *rest, *_left_out(plan)]
+    lines = [_size(plan) + before, *_demonstrations(plan), *_datasets(plan), *_calls(plan), *rest, *_left_out(plan)]
     print("\n".join(lines), flush=True)
     return hours
 
@@ -232,7 +232,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             f"{row['hours']:>10.2f}  {row['row']}"
         )
     lines += ["", *dict.fromkeys(f"id: {row['id']}" for row in rows if "id" in row)]
-    lines += [_size(plan), *_demonstrations(plan), *_calls(plan)]
+    lines += [_size(plan), *_demonstrations(plan), *_datasets(plan), *_calls(plan)]
     lines += [f"warning: {warning}" for warning in warnings]
     lines += [hours.sentence(), *filter(None, [hours.crowded()]), *_left_out(plan)]
     lines += [f"missing: {requirement}" for requirement in missing]
@@ -268,6 +268,18 @@ def _demonstrations(plan: Plan) -> list[str]:
         f"before training: {'made already' if spec.file.exists() else 'made first'}"
         for spec in _needed(plan)
     ]
+
+
+def _datasets(plan: Plan) -> list[str]:
+    """Return what the datasets of a plan say of how they are read; nothing for one that cannot be read, which the check
+    of what is missing names."""
+    lines: dict[str, None] = {}
+    for cell in plan.trained:
+        actions = cell.section("suite").spaces(cell.names.task)[1]
+        for part in cell.names.of("dataset"):
+            with contextlib.suppress(UserError):
+                lines |= dict.fromkeys(f"{part.role}: {line}" for line in cell.section(part.role).remarks(actions))
+    return [*lines]
 
 
 def _calls(plan: Plan) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from guidebench.baselines.dataset_spaces import as_actions, as_observations
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.interfaces import Actions, Array, Observations
@@ -28,8 +29,6 @@ TOGETHER = 2**28
 """Bytes of arrays that the separate process sends at once: 256 MiB (choice)."""
 WORDS = 2**20
 """Maximum number of bytes of the metadata."""
-SLACK = 1e-4
-"""Tolerance by which an action scaled to [-1, 1] may exceed this range."""
 
 
 def metadata(path: Path) -> Mapping[str, Any]:
@@ -138,10 +137,14 @@ class Reader:
     def _observed(self, group: Any, location: str) -> Array:
         """Return the observations, [T + 1, …]."""
         if not self.observations.parts:
-            return _as_task(_plain(group, "observations", location), self.observations, f"{location}: observations")
+            return as_observations(
+                _plain(group, "observations", location), self.observations, f"{location}: observations"
+            )
         arrays = group.get("observations")
         parts = {
-            name: _as_task(_plain(arrays, name, f"{location}, observations"), part, f"{location}: observations/{name}")
+            name: as_observations(
+                _plain(arrays, name, f"{location}, observations"), part, f"{location}: observations/{name}"
+            )
             for name, part in self.observations.parts.items()
         }
         record = np.zeros(len(next(iter(parts.values()))), self.observations.numpy)
@@ -154,17 +157,10 @@ class Reader:
         values = _plain(group, "actions", location)
         if scaling is None:
             return values
-        if values.shape[1:] != self.actions.shape or values.dtype.kind != "f":
-            raise UserError(
-                f"{location}: actions are {values.dtype} of shape {values.shape[1:]}; the task's are vectors of shape "
-                f"{self.actions.shape}"
-            )
-        middle, half = scaling
-        scaled = (values - middle) / half
-        return np.where(np.abs(scaled) <= 1 + SLACK, scaled.clip(-1, 1), scaled).astype(np.float32)
+        return as_actions(values, self.actions, *scaling, location)
 
     def _scaling(self) -> tuple[Array, Array]:
-        """Return the middle and half the width of the action range; UserError if it is unknown."""
+        """Return the lower and upper bounds of actions; UserError if they are unknown."""
         try:
             space = json.loads(self.metadata["action_space"])
             low, high = (np.broadcast_to(np.array(space[end], float), self.actions.shape) for end in ("low", "high"))
@@ -175,7 +171,7 @@ class Reader:
             ) from None
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise UserError(f"the metadata beside {self.path} has actions from {low} to {high}; expected finite bounds")
-        return (high + low) / 2, (high - low) / 2
+        return low, high
 
     def _flags(self, group: Any, name: str, length: int, location: str) -> Array:
         flags = _plain(group, name, location)
@@ -231,14 +227,3 @@ def _plain(group: Any, name: str, location: str) -> Array:
         )
     values: Array = dataset[()]
     return values
-
-
-def _as_task(values: Array, space: Observations, location: str) -> Array:
-    """Return floats in the task's precision; UserError if any other dtype or the shape differs from the task's."""
-    dtype = np.dtype(space.dtype)
-    alike = values.dtype == dtype or (values.dtype.kind == "f" and dtype.kind == "f")
-    if values.shape[1:] != space.shape or not alike:
-        raise UserError(
-            f"{location} are {values.dtype} of shape {values.shape[1:]}; the task's are {dtype} of shape {space.shape}"
-        )
-    return values.astype(dtype)

@@ -43,6 +43,11 @@ class Bc(LearnerPart):
     def __post_init__(self) -> None:
         check_settings(self, "learner")
 
+    @property
+    def learns_from(self) -> tuple[str, ...]:
+        """Return `success` if only successful episodes are imitated."""
+        return ("success",) if self.successes_only else ()
+
     def fits(self, view: CellView) -> str:
         """Return why this learner cannot learn in this cell, or ""."""
         return unfit_offline(view)
