@@ -4,8 +4,8 @@ A row for each role of a model in a cell: the share of its questions whose answe
 retries; of choices the mass of the candidates (median) and the entropy of their probabilities (mean, in nats), of the
 first questions of the cell's runs in the order of their seeds, equal ones of a run once; the most frequent answer; and
 the mean score of the runs. The score is the share of successful episodes, and where a teacher gives labels that of
-`label_score`. `--against MODEL` also prints, for each cell, its difference to the cell of that model with the permutation test
-of the runs (Holm over the cells). Everything is read from what studies recorded, with their calls packed or not.
+`label_score`. `--against MODEL` also prints, for each cell, its difference to the cell of that model with the
+permutation test of the runs (Holm over the cells). All is read from what studies recorded, with calls packed or not.
 """
 
 from __future__ import annotations
