@@ -58,15 +58,15 @@ class Reading:
             for name in present[first:]:
                 added[self.span(name)] = True
 
-            def wider(key: str, values: Array, added: Array = added) -> Array:
-                shape = (self.width, *values.shape[1:])
-                if key not in parameters or parameters[key].shape != shape or len(values) != (~added).sum():
-                    return values
-                wide = np.zeros(shape, values.dtype)
-                wide[~added] = values
+            def wider(key: str, weights: Array, added: Array = added) -> Array:
+                shape = (self.width, *weights.shape[1:])
+                if key not in parameters or parameters[key].shape != shape or len(weights) != (~added).sum():
+                    return weights
+                wide = np.zeros(shape, weights.dtype)
+                wide[~added] = weights
                 return wide
 
-            policy = {key: wider(key, values) for key, values in policy.items()}
+            policy = {key: wider(key, weights) for key, weights in policy.items()}
         return policy
 
     def encoder(self, hidden: Sequence[int]) -> Network | None:

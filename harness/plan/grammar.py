@@ -101,10 +101,10 @@ def _check_range(text: str, sweep: Any) -> None:
             raise UserError(f"{text!r}: a range needs a step other than 0 and at most {MOST_VALUES:,} values")
 
 
-def _is_json_object(value: str) -> bool:
-    """Return whether a value is the text of a JSON object, which Hydra's grammar does not read."""
+def _is_json_object(text: str) -> bool:
+    """Return whether a text is a JSON object, which Hydra's grammar does not read."""
     try:
-        return isinstance(json.loads(value), dict)
+        return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 

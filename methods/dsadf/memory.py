@@ -168,8 +168,8 @@ def _read(skills: Any) -> dict[str, Skill]:
 
 
 def _name(name: Any) -> str:
-    goal, subgoal = divided(name) if isinstance(name, str) else ("", "")
-    if not NAME.fullmatch(subgoal) or len(goal) > LONGEST_GOAL or not goal.isprintable():
+    goal, subgoal = divided(str(name))
+    if not isinstance(name, str) or not NAME.fullmatch(subgoal) or len(goal) > LONGEST_GOAL or not goal.isprintable():
         raise ValueError(f"{str(name)[:60]!r} is no name of a sub-goal")
     return name
 

@@ -130,7 +130,7 @@ REFUSED = {
     "no dataset": (("suite=minigrid_doorkey", "method=uer"), "no chosen method learns from a dataset (uer); name one"),
     "a bad id": (
         (*BINS, "--minari", "../bins"),
-        "--minari '../bins' is no name of a Minari dataset; expected one such",
+        "--minari '../bins' is no name of a dataset; expected one such",
     ),
     "two datasets": ((*BINS, "task=forward,backward", "--minari", "two-v0"), "--minari writes one dataset, and the"),
     "a taken id": ((*BINS, "--minari", ID), "is there already; choose another id, or remove it"),
