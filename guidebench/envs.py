@@ -26,6 +26,7 @@ TASKS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "crafter_ood": (3, (
         "stone_sword", "mine_iron", "attack_cow", "deforestation", "mine_diamond", "iron_sword", "attack_cow_zombies",
         "mine_diamond_short", "iron_sword_short", "stone_sword_short", "wood_sword", "free_play",
+        "trained", "wooden",
     )),
     "housekeep": (1, ("adjustment_1", "adjustment_2", "adjustment_3")),
     "metaworld": (1, (

@@ -42,7 +42,7 @@ def planned(row: Row) -> list[Cell]:
     """Return a row's cells, with model parts whose calls are recorded in every role."""
     words = {word.partition("=")[0]: word for word in row.words.split()}
     served = {name for name, word in words.items() if word.endswith(("=openai", "=transformers"))}
-    profile = ["profile=smoke", "seeds=[0]"]
+    profile = ["seeds=[0]"] if "profile" in words else ["profile=smoke", "seeds=[0]"]
     first = [word for name, word in words.items() if name.split(".")[0] not in served and not name.endswith("width")]
     roles = {part.role: part.kind for cell in matrix.plan([*first, *profile]).trained for part in cell.models}
     others = [word for name, word in words.items() if name.split(".")[0] not in roles]

@@ -95,6 +95,8 @@ def test_a_task_in_another_process_is_the_task(two_env_workers: EnvWorkers, suit
 class Broken:
     """A suite whose task fails in the way that its name states."""
 
+    apart = False
+
     def make(self, task: str) -> Broken:
         if task == "refused":
             raise UserError("this suite needs a package")

@@ -146,7 +146,8 @@ def test_two_workers_load_the_weights_once_and_write_the_rows_of_runs_that_load_
     wait_for_checkpoint(command, study)
     host, *forks = hosts(study)
     assert 1 <= len(forks) <= 2 and {parent(fork) for fork in forks} == {host}
-    assert command.returncode == 0, output_of(command, study)
+    output = output_of(command, study)  # waits for its end
+    assert command.returncode == 0, output
     assert loads(study) == 1
     nobody_is_left(study)
     for name in ("evaluations", "judgements"):
