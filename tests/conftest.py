@@ -14,7 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -227,9 +227,7 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     try:
         monkeypatch.setenv("MUJOCO_GL", gl.backend())
     except UserError as error:
-        if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        skip_or_fail(str(error))
     yield
     free()
 
@@ -268,6 +266,13 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
             del sys.modules[name]
 
 
+def skip_or_fail(message: str) -> NoReturn:
+    """Skip a test that lacks something, which the message names; fail where CI has promised it."""
+    if os.environ.get("CI_REQUIRES_SYSTEM"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
 def require(package: str) -> None:
     """Skip a file of tests if a Python package is not installed, without importing it during collection; fail where CI
     has promised the package."""
@@ -281,10 +286,7 @@ def need(program: str, package: str, library: bool = False) -> None:
     """Skip a test if a system program, or a shared library, is missing, and name its system package; fail where CI has
     promised it."""
     if (ctypes.util.find_library(program) if library else shutil.which(program)) is None:
-        message = f"{program} is missing; install {package}"
-        if os.environ.get("CI_REQUIRES_SYSTEM"):
-            pytest.fail(message)
-        pytest.skip(message)
+        skip_or_fail(f"{program} is missing; install {package}")
 
 
 def trainer(directory: Path) -> Callable[..., Path]:

@@ -28,7 +28,7 @@ ARCHIVE = "an archive that is being written"
 
 READERS: dict[str, str] = {
     "baselines/commands/label:_each_row": APART,
-    "baselines/datasets/lerobot/reading:_opened.__enter__": APART,
+    "baselines/datasets/lerobot/reading:_opened": APART,
     "baselines/datasets/minari/reading:Reader._opened": APART,
     "baselines/datasets/minari/reading:Reader._scaling": APART,
     "baselines/datasets/minari/writing:write": ARCHIVE,

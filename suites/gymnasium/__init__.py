@@ -362,10 +362,12 @@ def _parsed(environment: str) -> Mapping[str, Any]:
         if "observations" in description:
             _ = {name: _observations(**spec) for name, spec in description["observations"].items()}
             Actions(description["actions"].get("count"), tuple(map(int, description["actions"].get("shape", ()))))
-            assert int(description["max_steps"]) > 0 and description["packages"].items()
+            complete = int(description["max_steps"]) > 0 and description["packages"].items()
         else:
-            assert description["frame"] is None or math.prod(description["frame"]) > 0
-    except (ValueError, TypeError, KeyError, AttributeError, AssertionError):
+            complete = description["frame"] is None or math.prod(description["frame"]) > 0
+        if not complete:
+            raise ValueError("a number or a package is missing")
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise UserError(f"{environment[:100]!r} describes no environment; leave the setting out") from None
     return description
 

@@ -27,6 +27,7 @@ from guidebench.harness.registry import MODELS
 from guidebench.reports.rendering import figures
 from guidebench.reports.summary import summaries
 from guidebench.reports.summary.summaries import Summary
+from tests.conftest import skip_or_fail
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -272,10 +273,7 @@ def two(writer: Writer) -> Writer:
 def pdflatex() -> Callable[[Path], str]:
     """Return a function that compiles a LaTeX document in its directory and returns pdfLaTeX's output."""
     if shutil.which("pdflatex") is None:
-        missing = "pdflatex is missing; install texlive-latex-base, texlive-latex-recommended and texlive-science"
-        if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        skip_or_fail("pdflatex is missing; install texlive-latex-base, texlive-latex-recommended and texlive-science")
 
     def compile_(document: Path) -> str:
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", document.name]
@@ -330,10 +328,7 @@ def chromium() -> Iterator[Browser]:
     and tests of other files begin their own."""
     executable = shutil.which("chromium")
     if executable is None:
-        missing = "chromium is missing; install chromium"
-        if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        skip_or_fail("chromium is missing; install chromium")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from guidebench.baselines.dataset_reading import check_name
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
 from guidebench.harness.interfaces import Actions
@@ -59,10 +60,7 @@ class LeRobot(FilePart, DatasetPart):
     file_settings: ClassVar[tuple[str, ...]] = ("id", "path")
 
     def __post_init__(self) -> None:
-        if self.id and self.path:
-            raise UserError(f"dataset.id={self.id} and dataset.path={self.path} name two datasets; leave one out")
-        if self.id and not ID.fullmatch(self.id):
-            raise UserError(f"dataset.id={self.id!r} is no name of a LeRobot dataset; expected one such as me/reaching")
+        check_name(self.id, self.path, ID, "LeRobot", "me/reaching")
         low_high = self.action_range
         if low_high and not (len(low_high) == 2 and all(map(math.isfinite, low_high)) and low_high[0] < low_high[1]):
             raise UserError(

@@ -7,7 +7,8 @@ follows does not matter; otherwise the row serves only as the observation after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from guidebench.baselines.dataset_spaces import as_actions, as_observations
+from guidebench.baselines.dataset_reading import as_actions, as_observations, joined, portions
 from guidebench.baselines.datasets.lerobot.metadata import EPISODES, LAST, Metadata
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, count
@@ -26,8 +27,6 @@ from guidebench.harness.interfaces import Actions, Array, Observations
 from guidebench.harness.texts import one_line
 from guidebench.harness.trajectories import Trajectory
 
-TOGETHER = 2**28
-"""Bytes of arrays that the separate process sends at once: 256 MiB (choice)."""
 DONE, NUMBER, FRAME = "next.done", "episode_index", "frame_index"
 TASK = "guidebench.task"
 """Column of meta/episodes that `writing` adds: the suite's name of the episode's task."""
@@ -208,12 +207,7 @@ class Reader:
                 arrays[part] = _images(rows, name, feature.shape, at)
             else:
                 arrays[part] = as_observations(_numbers(rows, name, feature.shape, location), space, at)
-        if not self.observations.parts:
-            return arrays[""]
-        record = np.zeros(len(rows), self.observations.numpy)
-        for part, array in arrays.items():
-            record[part] = array
-        return record
+        return joined(arrays, self.observations) if self.observations.parts else arrays[""]
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self.metadata.feature(self.named[name]).shape
@@ -229,42 +223,27 @@ class Reader:
 
 
 def gathered(reader: Reader, most: int) -> Sequence[Trajectory]:
-    """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in parts of at most
-    `TOGETHER` bytes, or of one episode; raise UserError as `Reader` does."""
+    """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in `portions`; raise
+    UserError as `Reader` does."""
     reader.sources()
     activity, files = f"{reader.metadata.root}: reading its episodes", reader.files
     index = reader_process.read(activity, files, reader.index, most)
     row_bytes = 2 * reader.observations.numpy.itemsize * int(np.prod(reader.observations.shape, dtype=np.int64)) + 64
-    episodes: list[Trajectory] = []
-    while len(episodes) < len(index):
-        first = number = len(episodes)
-        together = 0
-        while number < len(index) and (number == first or together + row_bytes * index[number].length <= TOGETHER):
-            together, number = together + row_bytes * index[number].length, number + 1
-        episodes += reader_process.read(activity, files, reader.episodes, index[first:number])
-    return episodes
+    return [
+        episode
+        for part in portions([row_bytes * place.length for place in index])
+        for episode in reader_process.read(activity, files, reader.episodes, index[part])
+    ]
 
 
-class _opened:
-    """Opens a Parquet file; errors of pyarrow become UserErrors that name it. A context manager."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def __enter__(self) -> Any:
-        try:
-            self._opened = pq.ParquetFile(self._file)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self._damaged(error) from None
-        return self._opened
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._opened.close()
-        if isinstance(error, pa.ArrowException | OSError | ValueError | NotImplementedError):
-            raise self._damaged(error) from None
-
-    def _damaged(self, error: BaseException) -> UserError:
-        return UserError(f"{self._file} is damaged, or no Parquet file ({one_line(str(error)[:200])}); restore it")
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """Open a Parquet file; errors of pyarrow become UserErrors that name it."""
+    try:
+        with pq.ParquetFile(file) as table_file:
+            yield table_file
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UserError(f"{file} is damaged, or no Parquet file ({one_line(str(error)[:200])}); restore it") from None
 
 
 def _only(table: Any, name: str, location: str) -> Any:

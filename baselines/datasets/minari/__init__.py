@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from guidebench.baselines.dataset_reading import check_name
 from guidebench.harness import extras
 from guidebench.harness.errors import UserError
 from guidebench.harness.identity import digests
@@ -49,12 +50,7 @@ class Minari(FilePart, DatasetPart):
     file_settings: ClassVar[tuple[str, ...]] = ("id", "path")
 
     def __post_init__(self) -> None:
-        if self.id and self.path:
-            raise UserError(f"dataset.id={self.id} and dataset.path={self.path} name two datasets; leave one out")
-        if self.id and not ID.fullmatch(self.id):
-            raise UserError(
-                f"dataset.id={self.id!r} is no name of a Minari dataset; expected one such as D4RL/door/human-v2"
-            )
+        check_name(self.id, self.path, ID, "Minari", "D4RL/door/human-v2")
 
     @property
     def directory(self) -> Path:

@@ -18,15 +18,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from guidebench.baselines.dataset_spaces import as_actions, as_observations
+from guidebench.baselines.dataset_reading import as_actions, as_observations, joined, portions
 from guidebench.harness import outside, reader_process
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.interfaces import Actions, Array, Observations
 from guidebench.harness.texts import one_line
 from guidebench.harness.trajectories import Trajectory
 
-TOGETHER = 2**28
-"""Bytes of arrays that the separate process sends at once: 256 MiB (choice)."""
 WORDS = 2**20
 """Maximum number of bytes of the metadata."""
 
@@ -147,10 +145,7 @@ class Reader:
             )
             for name, part in self.observations.parts.items()
         }
-        record = np.zeros(len(next(iter(parts.values()))), self.observations.numpy)
-        for name, values in parts.items():
-            record[name] = values
-        return record
+        return joined(parts, self.observations)
 
     def _acted(self, group: Any, location: str, scaling: tuple[Array, Array] | None) -> Array:
         """Return the actions: discrete ones unchanged, vectors scaled from their range to [-1, 1]."""
@@ -196,18 +191,15 @@ class Reader:
 
 
 def gathered(reader: Reader, most: int) -> Sequence[Trajectory]:
-    """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in parts of at most
-    `TOGETHER` bytes, or of one episode; raise UserError as `Reader` does."""
+    """Return the first `most` episodes of a dataset, or all for 0, read in the separate process in `portions`; raise
+    UserError as `Reader` does."""
     activity = f"{reader.path}: reading its episodes"
     sizes = reader_process.read(activity, reader.path, reader.declared, most)
-    episodes: list[Trajectory] = []
-    while len(episodes) < len(sizes):
-        number = first = len(episodes)
-        together = 0
-        while number < len(sizes) and (number == first or together + sizes[number] <= TOGETHER):
-            together, number = together + sizes[number], number + 1
-        episodes += reader_process.read(activity, reader.path, reader.episodes, first, number - first)
-    return episodes
+    return [
+        episode
+        for part in portions(sizes)
+        for episode in reader_process.read(activity, reader.path, reader.episodes, part.start, part.stop - part.start)
+    ]
 
 
 def _place(node: Any) -> tuple[int, int]:

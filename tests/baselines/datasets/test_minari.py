@@ -237,7 +237,7 @@ def test_too_many_episodes_are_refused(minari_store: Path) -> None:
 def test_episodes_that_come_in_parts_are_the_same(minari_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digest = obtained(id=CARTPOLE, episodes=5).digest
     keeping_nothing(monkeypatch)
-    monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.TOGETHER", 2_000)
+    monkeypatch.setattr("guidebench.baselines.dataset_reading.TOGETHER", 2_000)
     assert obtained(id=CARTPOLE, episodes=5).digest == digest
 
 

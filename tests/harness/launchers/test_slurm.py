@@ -24,6 +24,7 @@ from guidebench.harness.records import leases
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.run import study as studies
 from guidebench.harness.run.study import Study
+from tests.conftest import skip_or_fail
 from tests.harness.launchers import scheduled
 from tests.harness.launchers.scheduled import LIMIT, RUNS, STUDY, check_finished_study, events, judging, rows, statuses
 from tests.harness.launchers.slurm_cluster import Cluster, cluster, missing_packages, parent
@@ -42,10 +43,7 @@ SLURM = ("launcher=slurm", "launcher.minutes=5")
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Cluster]:
     if absent := missing_packages():
-        message = f"SLURM is missing here; install {', '.join(absent)}"
-        if os.environ.get("CI_REQUIRES_SYSTEM"):
-            pytest.fail(message)
-        pytest.skip(message)
+        skip_or_fail(f"SLURM is missing here; install {', '.join(absent)}")
     with cluster() as running:
         yield running
 
