@@ -716,8 +716,8 @@ def validate(cell: Cell) -> None:
     if cell.stage and INSTRUCTION in cell_view(cell.stage).observations.parts.keys() - place.observations.parts.keys():
         raise UserError(
             f"the policy of the pre-training stage {cell.stage.directory} reads the goal's vector, and observations of "
-            f"{cell.names.suite}/{cell.names.task} have none; let the suite show it, as suite.goal_vector=true does on "
-            f"crafter_ood"
+            f"{cell.names.suite}/{cell.names.task} have none; choose the setting of the suite that shows it "
+            f"(`bench show suite={cell.names.suite}` lists them)"
         )
     if cell.stage and (before := cell_view(cell.stage).actions) != place.actions:
         raise UserError(
