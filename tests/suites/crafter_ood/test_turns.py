@@ -84,5 +84,5 @@ def test_a_policy_of_tasks_in_turn_begins_from_free_play_and_is_tested_where_the
     assert cell.stage.names.task == "free_play"
     transfer = [*words, "method=transfer", "task=iron_sword", "pretraining.task=trained"]
     assert matrix.plan([*transfer, "suite.goal_vector=true"]).cells
-    with pytest.raises(UserError, match="reads the goal's vector.*bench show suite=crafter_ood"):
+    with pytest.raises(UserError, match=r"reads the goal's vector.*bench show suite=crafter_ood"):
         matrix.plan(transfer)
